@@ -1,0 +1,1 @@
+"""Forebay: shared, metered, fair LLM inference behind one OpenAI-compatible door."""
