@@ -1,0 +1,295 @@
+"""Which sequences run in the next step, and which blocks they hold. Pure: time comes in, a plan comes out.
+
+No phases (after vLLM v1): a sequence is behind by k tokens and is given min(k, what the step has left). Decodes go
+first, then prompt chunks, both in the order of priority and arrival.
+"""
+
+from bisect import insort
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from forebay.engine.block_pool import BlockPool
+from forebay.engine.request import PriorityClass
+from forebay.engine.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerLimits:
+    """The scheduler's part of the engine's settings (tokens, sequences, seconds)."""
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    max_prefill_tokens_per_step: int
+    batch_prefill_tokens_per_step: int
+    interactive_recency_s: float
+    max_preemptions_by_own_class: int
+
+
+@dataclass(frozen=True, slots=True)
+class SwapCosts:
+    """What decides between keeping a preempted sequence's blocks in host memory and computing them again."""
+
+    capacity_blocks: int
+    copy_s_per_block: float
+    """To move one block in one direction."""
+    prefill_s_per_token: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """`num_tokens` of a sequence's tokens, from `num_computed` on, run in this step."""
+
+    sequence: Sequence
+    num_tokens: int
+
+    @property
+    def samples(self) -> bool:
+        """Whether the step reaches the sequence's last known token, so that a next one can be drawn."""
+        return self.num_tokens == self.sequence.num_behind
+
+
+@dataclass(frozen=True, slots=True)
+class SwapOut:
+    """Keep the content of `blocks` under the sequence."""
+
+    sequence: Sequence
+    blocks: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class SwapIn:
+    """Write the sequence's kept blocks, from number `first_row` on, into `blocks`; then forget what was kept."""
+
+    sequence: Sequence
+    first_row: int
+    blocks: list[int]
+
+
+@dataclass(slots=True)
+class StepPlan:
+    """One step: first all of `swap_out`, then `swap_in`, then the slices."""
+
+    swap_out: list[SwapOut] = field(default_factory=list[SwapOut])
+    swap_in: list[SwapIn] = field(default_factory=list[SwapIn])
+    slices: list[Slice] = field(default_factory=list[Slice])
+
+
+class Scheduler:
+    """Owns the waiting line, the running set and the block pool."""
+
+    def __init__(self, pool: BlockPool, limits: SchedulerLimits, swap: SwapCosts) -> None:
+        self.pool = pool
+        self._limits = limits
+        self._swap = swap
+        self._waiting: list[Sequence] = []
+        self._running: list[Sequence] = []
+        self._swapped_blocks = 0
+        self._last_interactive_s = float("-inf")
+        self.preemptions_total = 0
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def num_running(self) -> int:
+        return len(self._running)
+
+    @property
+    def max_sequence_tokens(self) -> int:
+        """What the pool can hold of one sequence; a longer one must be refused at the door."""
+        return self.pool.num_blocks * self.pool.block_size
+
+    def add(self, sequence: Sequence, now: float) -> None:
+        """Put a new sequence in line."""
+        if sequence.priority_class is PriorityClass.INTERACTIVE:
+            self._last_interactive_s = now
+        insort(self._waiting, sequence, key=lambda s: s.order)
+
+    def finish(self, sequence: Sequence) -> None:
+        """Take a sequence out, wherever it is, between two steps: it ended or was aborted."""
+        if sequence in self._running:
+            self._running.remove(sequence)
+            self.pool.release(sequence.block_table)
+            sequence.block_table = []
+        else:
+            self._waiting.remove(sequence)
+            self._forget_saved(sequence)
+
+    def schedule(self, now: float) -> StepPlan:
+        """The next step. Empty slices mean that there is nothing to do."""
+        plan = StepPlan()
+        self._admit(plan)
+        self._running.sort(key=lambda s: s.order)
+        tokens_left = self._limits.max_num_batched_tokens
+        for sequence in [s for s in self._eligible() if s.num_behind == 1]:
+            if tokens_left and sequence in self._running and self._grow(sequence, plan):
+                plan.slices.append(Slice(sequence, 1))
+                tokens_left -= 1
+        prefill_left = min(tokens_left, self._limits.max_prefill_tokens_per_step) if plan.slices else tokens_left
+        batch_left = prefill_left if self._interactive_is_past(now) else self._limits.batch_prefill_tokens_per_step
+        for sequence in [s for s in self._eligible() if s.num_behind > 1]:
+            is_batch = sequence.priority_class is PriorityClass.BATCH
+            chunk = min(sequence.num_behind, prefill_left, batch_left if is_batch else prefill_left)
+            if chunk > 0:
+                plan.slices.append(Slice(sequence, chunk))
+                prefill_left -= chunk
+                batch_left -= chunk if is_batch else 0
+        return plan
+
+    def complete(self, plan: StepPlan, sampled: Mapping[Sequence, int]) -> None:
+        """Note that a plan has run: its slices are computed, and these tokens were drawn."""
+        for part in plan.slices:
+            sequence = part.sequence
+            sequence.num_computed += part.num_tokens
+            self._publish(sequence)
+            if sequence in sampled:
+                sequence.token_ids.append(sampled[sequence])
+
+    # Who may run
+
+    def _eligible(self) -> list[Sequence]:
+        """The running sequences in order; without the batch class while an interactive one awaits its first token."""
+        urgent = any(s.priority_class is PriorityClass.INTERACTIVE and s.awaits_first_token for s in self._running)
+        return [s for s in self._running if not (urgent and s.priority_class is PriorityClass.BATCH)]
+
+    def _interactive_is_past(self, now: float) -> bool:
+        return now - self._last_interactive_s > self._limits.interactive_recency_s
+
+    # Admission
+
+    def _admit(self, plan: StepPlan) -> None:
+        """Admit from the head of the line only: who cannot be admitted holds back all behind it."""
+        while self._waiting:
+            head = self._waiting[0]
+            hits, fresh = self._blocks_to_admit(head)
+            if not self._make_room(head, hits, fresh, plan):
+                return
+            self._waiting.pop(0)
+            self._start(head, self.pool.take(hits, fresh), len(hits), plan)
+
+    def _blocks_to_admit(self, sequence: Sequence) -> tuple[list[int], int]:
+        """The cached blocks it can share, and how many more hold the rest of its known tokens."""
+        block_size = self.pool.block_size
+        # At least one token must be computed, or there would be no logits to draw the next one from.
+        sharable = (len(sequence.token_ids) - 1) // block_size
+        hits = self.pool.lookup(sequence.block_hashes(block_size, sharable))
+        return hits, self.pool.blocks_for(len(sequence.token_ids)) - len(hits)
+
+    def _make_room(self, head: Sequence, hits: list[int], fresh: int, plan: StepPlan) -> bool:
+        """Make a slot and blocks for `head`, at the cost of batch sequences where it is of a higher class."""
+        victims = self._batch_victims() if head.priority_class is not PriorityClass.BATCH else []
+        needed: list[Sequence] = []
+        while not self._fits(hits, fresh, needed):
+            if len(needed) == len(victims):
+                return False
+            needed.append(victims[len(needed)])
+        for victim in needed:
+            self._preempt(victim, plan)
+        return True
+
+    def _fits(self, hits: list[int], fresh: int, preempted: list[Sequence]) -> bool:
+        """Whether slot and blocks are there once `preempted` are gone (blocks that those share count as kept)."""
+        if len(self._running) - len(preempted) >= self._limits.max_num_seqs:
+            return False
+        kept_hits = set(hits)
+        freed = sum(self.pool.held_alone([b for b in s.block_table if b not in kept_hits]) for s in preempted)
+        return self.pool.can_take(hits, fresh - freed)
+
+    def _batch_victims(self) -> list[Sequence]:
+        batch = [s for s in self._running if s.priority_class is PriorityClass.BATCH]
+        return sorted(batch, key=lambda s: s.arrival, reverse=True)
+
+    def _start(self, sequence: Sequence, blocks: list[int], num_hits: int, plan: StepPlan) -> None:
+        sequence.block_table = blocks
+        sequence.num_published = num_hits
+        cached_tokens = num_hits * self.pool.block_size
+        if sequence.preemptions == 0:
+            sequence.cached_tokens = cached_tokens
+        sequence.num_computed = max(sequence.num_computed, cached_tokens)
+        if sequence.num_saved_blocks > num_hits:
+            plan.swap_in.append(SwapIn(sequence, num_hits, blocks[num_hits : sequence.num_saved_blocks]))
+        self._forget_saved(sequence)
+        self._running.append(sequence)
+
+    # Growth and preemption
+
+    def _grow(self, sequence: Sequence, plan: StepPlan) -> bool:
+        """See to the slot of the sequence's next token; False if the sequence itself had to give way."""
+        if sequence.num_computed < len(sequence.block_table) * self.pool.block_size:
+            return True
+        while not self.pool.can_take([], 1):
+            victim = self._victim_for(sequence)
+            self._preempt(victim, plan)
+            if victim is sequence:
+                return False
+        sequence.block_table += self.pool.take([], 1)
+        return True
+
+    def _victim_for(self, sequence: Sequence) -> Sequence:
+        """The lowest class's most recent sequence, but none of a higher class than the asking one, nor one of its own
+        class that has given way often enough; if none is left, the asking one itself."""
+        candidates = [
+            s
+            for s in self._running
+            if s is not sequence
+            and (
+                s.priority_class > sequence.priority_class
+                or (
+                    s.priority_class is sequence.priority_class
+                    and s.arrival > sequence.arrival
+                    and s.preemptions < self._limits.max_preemptions_by_own_class
+                )
+            )
+        ]
+        return max(candidates, key=lambda s: (s.priority_class, s.arrival), default=sequence)
+
+    def _preempt(self, sequence: Sequence, plan: StepPlan) -> None:
+        """Back to its place in line, with its work kept in host memory where that is the cheaper way back."""
+        self._running.remove(sequence)
+        plan.slices = [part for part in plan.slices if part.sequence is not sequence]
+        kept = sequence.block_table[: self.pool.blocks_for(sequence.num_computed)]
+        if not self._undo_start(sequence, plan):
+            if self._swap_is_cheaper(sequence, len(kept)):
+                plan.swap_out.append(SwapOut(sequence, kept))
+                self._keep_saved(sequence, len(kept))
+            else:
+                sequence.num_computed = 0
+        self.pool.release(sequence.block_table)
+        sequence.block_table = []
+        sequence.preemptions += 1
+        self.preemptions_total += 1
+        insort(self._waiting, sequence, key=lambda s: s.order)
+
+    def _undo_start(self, sequence: Sequence, plan: StepPlan) -> bool:
+        """If this very step was to bring the sequence back from host memory, leave it there."""
+        for swap_in in plan.swap_in:
+            if swap_in.sequence is sequence:
+                plan.swap_in.remove(swap_in)
+                self._keep_saved(sequence, swap_in.first_row + len(swap_in.blocks))
+                return True
+        return False
+
+    def _swap_is_cheaper(self, sequence: Sequence, num_blocks: int) -> bool:
+        if self._swapped_blocks + num_blocks > self._swap.capacity_blocks:
+            return False
+        swap_s = 2 * num_blocks * self._swap.copy_s_per_block
+        return swap_s < sequence.num_computed * self._swap.prefill_s_per_token
+
+    def _keep_saved(self, sequence: Sequence, num_blocks: int) -> None:
+        sequence.num_saved_blocks = num_blocks
+        self._swapped_blocks += num_blocks
+
+    def _forget_saved(self, sequence: Sequence) -> None:
+        self._swapped_blocks -= sequence.num_saved_blocks
+        sequence.num_saved_blocks = 0
+
+    def _publish(self, sequence: Sequence) -> None:
+        """Make the blocks that have become full findable by others."""
+        block_size = self.pool.block_size
+        full = sequence.num_computed // block_size
+        if full > sequence.num_published:
+            hashes = sequence.block_hashes(block_size, full)
+            for index in range(sequence.num_published, full):
+                self.pool.publish(sequence.block_table[index], hashes[index])
+            sequence.num_published = full

@@ -1,0 +1,159 @@
+"""The engine's face to asyncio."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from forebay.core.clock import Clock
+from forebay.core.errors import CapacityUnavailable, ContextTooLong, ForebayError, InternalError, InvalidRequest
+from forebay.engine.core import EngineCore
+from forebay.engine.loop import StepLoop
+from forebay.engine.request import GenerationRequest, GenerationUpdate
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    """A snapshot of one engine. Totals count from its start."""
+
+    running: int
+    waiting: int
+    """Never started, or preempted."""
+    free_blocks: int
+    cached_blocks: int
+    used_blocks: int
+    total_blocks: int
+    preemptions_total: int
+    prompt_tokens_total: int
+    cached_prompt_tokens_total: int
+    generation_tokens_total: int
+
+
+class AsyncEngine:
+    """Runs the step loop in a thread of its own; `generate` may be called by any number of tasks of one event loop."""
+
+    def __init__(self, core: EngineCore, clock: Clock, max_model_len: int) -> None:
+        self._core = core
+        self._max_model_len = min(max_model_len, core.scheduler.max_sequence_tokens)
+        self._loop = StepLoop(core, clock, self._deliver, self._fail)
+        self._streams: dict[int, asyncio.Queue[GenerationUpdate | ForebayError]] = {}
+        self._next_key = 0
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._draining = False
+        self._all_streams_ended = asyncio.Event()
+        self._failure: Exception | None = None
+        self._loop.start()
+
+    @property
+    def max_model_len(self) -> int:
+        """Prompt plus output tokens that one sequence may have."""
+        return self._max_model_len
+
+    @property
+    def healthy(self) -> bool:
+        """False once a step has failed: the engine takes nothing more and its process should be replaced."""
+        return self._failure is None
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationUpdate, None]:
+        """Run one request; closing the generator (or cancelling its task) aborts it and frees its blocks within one
+        step.
+
+        Raises, before anything is queued, ContextTooLong when prompt plus max_tokens can never fit, InvalidRequest for
+        an empty prompt, CapacityUnavailable when the engine is draining; InternalError when the engine broke.
+        """
+        max_tokens = self._admissible_max_tokens(request)
+        key = self._next_key
+        self._next_key += 1
+        events: asyncio.Queue[GenerationUpdate | ForebayError] = asyncio.Queue()
+        self._event_loop = asyncio.get_running_loop()
+        self._streams[key] = events
+        self._all_streams_ended.clear()
+        self._loop.submit(key, request, max_tokens)
+        finished = False
+        try:
+            while not finished:
+                event = await events.get()
+                if isinstance(event, ForebayError):
+                    raise event
+                finished = event.finish_reason is not None
+                yield event
+        finally:
+            del self._streams[key]
+            if not self._streams:
+                self._all_streams_ended.set()
+            if not finished:
+                self._loop.abort(key)
+
+    def _admissible_max_tokens(self, request: GenerationRequest) -> int:
+        """The request's output bound, or the error that refuses it."""
+        if self._draining or self._failure is not None:
+            raise CapacityUnavailable("this replica is shutting down; send the request again", retry_after_s=1.0)
+        prompt = len(request.prompt_token_ids)
+        if prompt == 0:
+            raise InvalidRequest("the prompt has no tokens; send at least one", param="prompt")
+        room = self._max_model_len - prompt
+        wanted = request.sampling.max_tokens
+        if room < 1 or (wanted is not None and wanted > room):
+            asked = f"{prompt} prompt tokens" + (f" and max_tokens {wanted}" if wanted is not None else "")
+            raise ContextTooLong(
+                f"the context window is {self._max_model_len} tokens, but {asked} were asked for; "
+                "shorten the prompt or lower max_tokens",
+                param="messages" if wanted is None or room < 1 else "max_tokens",
+            )
+        return room if wanted is None else wanted
+
+    def stats(self) -> EngineStats:
+        """Read without stopping the step loop: the numbers may be of two neighbouring steps."""
+        scheduler, totals = self._core.scheduler, self._core.totals
+        counts = scheduler.pool.counts
+        return EngineStats(
+            running=scheduler.num_running,
+            waiting=scheduler.num_waiting,
+            free_blocks=counts.free,
+            cached_blocks=counts.cached,
+            used_blocks=counts.used,
+            total_blocks=scheduler.pool.num_blocks,
+            preemptions_total=scheduler.preemptions_total,
+            prompt_tokens_total=totals.prompt_tokens,
+            cached_prompt_tokens_total=totals.cached_prompt_tokens,
+            generation_tokens_total=totals.generation_tokens,
+        )
+
+    async def drain(self, timeout_s: float) -> None:
+        """Take nothing new and wait until what runs has finished, `timeout_s` at most."""
+        self._draining = True
+        if self._streams:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._all_streams_ended.wait()
+
+    def close(self) -> None:
+        """Stop the thread and give back the memory. What still runs ends with an error."""
+        self._draining = True
+        self._loop.stop()
+        self._end_streams(CapacityUnavailable("this replica has shut down; send the request again", retry_after_s=1.0))
+        self._core.runner.close()
+
+    # Called in the loop's thread
+
+    def _deliver(self, updates: list[tuple[int, GenerationUpdate]]) -> None:
+        assert self._event_loop is not None, "nothing can happen before the first request"
+        self._event_loop.call_soon_threadsafe(self._dispatch, updates)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = error
+        if self._event_loop is not None:
+            broken = InternalError(f"the engine failed ({type(error).__name__}); its replica is being replaced")
+            self._event_loop.call_soon_threadsafe(self._end_streams, broken)
+
+    # Called in the event loop's
+
+    def _dispatch(self, updates: list[tuple[int, GenerationUpdate]]) -> None:
+        for key, update in updates:
+            stream = self._streams.get(key)
+            if stream is not None:
+                stream.put_nowait(update)
+
+    def _end_streams(self, error: ForebayError) -> None:
+        for stream in self._streams.values():
+            stream.put_nowait(error)

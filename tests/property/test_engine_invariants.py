@@ -1,0 +1,165 @@
+"""The engine's invariants under any sequence of arrivals, steps and aborts (block pool, scheduler and core; fake
+runner).
+"""
+
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from forebay.engine.block_pool import BlockPool
+from forebay.engine.core import EngineCore, Generation
+from forebay.engine.request import GenerationRequest, SamplingParams
+from forebay.engine.scheduler import Scheduler, SchedulerLimits, SwapCosts
+from forebay.engine.sequence import Sequence
+from tests.support.fake_runner import FakeRunner, continuation
+
+BLOCK_SIZE = 4
+PREFIXES = [list(range(24)), list(range(40, 60)), [7] * 17]
+TENANTS = ["a", "b", ""]
+
+
+@dataclass
+class Known:
+    """A generation that the test has asked for, and what has come of it."""
+
+    max_tokens: int
+    tokens: list[int] = field(default_factory=list)
+    finished: bool = False
+
+
+class EngineMachine(RuleBasedStateMachine):
+    @initialize(
+        num_blocks=st.integers(13, 24),
+        max_num_seqs=st.integers(1, 6),
+        budget=st.integers(6, 32),
+        swap_blocks=st.sampled_from([0, 5, 1000, 1000]),
+        copy_s=st.sampled_from([1e-6, 1e-6, 1e-2]),
+    )
+    def start(self, num_blocks: int, max_num_seqs: int, budget: int, swap_blocks: int, copy_s: float) -> None:
+        self.runner = FakeRunner(num_blocks, BLOCK_SIZE)
+        self.pool = BlockPool(num_blocks, BLOCK_SIZE)
+        limits = SchedulerLimits(
+            max_num_seqs=max_num_seqs,
+            max_num_batched_tokens=max(budget, max_num_seqs + 1),
+            max_prefill_tokens_per_step=max(1, budget // 2),
+            batch_prefill_tokens_per_step=2,
+            interactive_recency_s=3.0,
+            max_preemptions_by_own_class=2,
+        )
+        self.scheduler = Scheduler(self.pool, limits, SwapCosts(swap_blocks, copy_s, prefill_s_per_token=1e-3))
+        self.core = EngineCore(self.runner, self.scheduler, lambda ids: "." * len(ids), frozenset())
+        self.now = 0.0
+        self.known: dict[Generation, Known] = {}
+        self.writer: dict[int, tuple[str, bool]] = {}
+        """Who wrote each block last: its salt, and whether the block lay in its public prefix."""
+
+    @rule(
+        prefix=st.sampled_from(PREFIXES),
+        cut=st.integers(1, 24),
+        suffix=st.lists(st.integers(60, 96), max_size=6),
+        max_tokens=st.integers(1, 20),
+        priority=st.sampled_from([-1, 0, 0, 1, 1, 2, 2, 2, 5]),
+        salt=st.sampled_from(TENANTS),
+        public=st.sampled_from([0, 0, 8, 9]),
+    )
+    def arrive(
+        self, prefix: list[int], cut: int, suffix: list[int], max_tokens: int, priority: int, salt: str, public: int
+    ) -> None:
+        prompt = prefix[:cut] + suffix
+        request = GenerationRequest(
+            request_id="r",
+            prompt_token_ids=tuple(prompt),
+            sampling=SamplingParams(max_tokens=max_tokens, temperature=0.0),
+            priority=priority,
+            cache_salt=salt,
+            public_prefix_tokens=min(public, len(prompt)),
+        )
+        self.known[self.core.add(request, max_tokens, self.now)] = Known(max_tokens)
+
+    @rule(steps=st.integers(1, 6), seconds=st.sampled_from([0.1, 5.0]))
+    def step(self, steps: int, seconds: float) -> None:
+        for _ in range(steps):
+            self.now += seconds
+            self._step()
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data())
+    def abort(self, data: st.DataObject) -> None:
+        generation = data.draw(st.sampled_from(sorted(self.known, key=lambda g: g.sequence.arrival)))
+        self.core.remove(generation)
+        del self.known[generation]
+
+    def _step(self) -> None:
+        before = set(self.scheduler._running)
+        waiting_before = list(self.scheduler._waiting)
+        updates = self.core.step(self.now)
+        self._check_writes()
+        self._check_admission(before, waiting_before)
+        for generation, update in updates:
+            known = self.known[generation]
+            known.tokens += update.token_ids
+            if update.finish_reason:
+                known.finished = True
+                assert known.tokens == continuation(generation.request.prompt_token_ids, known.max_tokens)
+                del self.known[generation]
+
+    def _check_writes(self) -> None:
+        """No block is written by two sequences, nor while a second one holds it."""
+        all_written = [block for blocks in self.runner.written for block in blocks]
+        assert len(all_written) == len(set(all_written))
+        for block in all_written:
+            holders = [s for s in self.scheduler._running if block in s.block_table]
+            assert len(holders) <= 1
+            for holder in holders:
+                index = holder.block_table.index(block)
+                public_blocks = holder.request.public_prefix_tokens // BLOCK_SIZE
+                self.writer[block] = (holder.request.cache_salt, index < public_blocks)
+
+    def _check_admission(self, before: set[Sequence], waiting_before: list[Sequence]) -> None:
+        admitted = [s for s in self.scheduler._running if s not in before and s in waiting_before]
+        still_waiting = [s for s in waiting_before if s in self.scheduler._waiting and s.preemptions == 0]
+        for sequence in admitted:
+            assert all(sequence.order < other.order for other in still_waiting)
+            if sequence.preemptions == 0:
+                self._check_isolation(sequence)
+
+    def _check_isolation(self, sequence: Sequence) -> None:
+        for index in range(sequence.cached_tokens // BLOCK_SIZE):
+            block = sequence.block_table[index]
+            if block in self.writer:
+                salt, public = self.writer[block]
+                own_public = index < sequence.request.public_prefix_tokens // BLOCK_SIZE
+                assert salt == sequence.request.cache_salt or (public and own_public)
+
+    @invariant()
+    def every_block_is_in_one_state(self) -> None:
+        if not hasattr(self, "pool"):
+            return
+        counts = self.pool.counts
+        held = {block for s in self.scheduler._running for block in s.block_table}
+        assert counts.free + counts.cached + counts.used == self.pool.num_blocks
+        assert counts.used == len(held)
+        assert min(counts.free, counts.cached) >= 0
+
+    def teardown(self) -> None:
+        """Whatever was asked for ends, with the right tokens, and leaves nothing behind."""
+        if not hasattr(self, "pool"):
+            return
+        for _ in range(4000):
+            if not self.known:
+                break
+            self.now += 0.5
+            self._step()
+        assert not self.known, "a sequence starved"
+        assert self.core.idle
+        assert self.pool.counts.used == 0
+        assert not self.core._saved
+        assert self.scheduler._swapped_blocks == 0
+
+
+TestEngine = EngineMachine.TestCase
+TestEngine.settings = settings(
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
