@@ -67,9 +67,10 @@ def test_draws_follow_the_restricted_distribution(params: SamplingParams, num_to
 
 
 def test_few_sorted_candidates_and_all_of_them_give_the_same_draws():
-    row = np.random.default_rng(2).normal(size=VOCAB)
-    for params in (SamplingParams(), SamplingParams(top_p=0.95), SamplingParams(top_k=30)):
-        assert np.array_equal(draw_many(row, params, 200, num_top=4), draw_many(row, params, 200))
+    for vocab in (VOCAB, 5000):
+        row = np.random.default_rng(2).normal(size=vocab)
+        for params in (SamplingParams(), SamplingParams(top_p=0.95), SamplingParams(top_k=30)):
+            assert np.array_equal(draw_many(row, params, 150, num_top=4), draw_many(row, params, 150, num_top=vocab))
 
 
 def test_temperature_zero_takes_the_largest_beside_rows_that_are_drawn():

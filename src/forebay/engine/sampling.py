@@ -3,7 +3,7 @@
 A draw inverts the cumulative distribution over the tokens in falling order of probability, with one uniform number made
 from (seed, position). So a sequence's draws depend on nothing but its own seed and logits, whatever else is in the
 batch and however often it was preempted. The graph has sorted only the K likeliest tokens: a row whose draw may lie
-beyond them is drawn again from its whole row.
+beyond them is drawn again from more of its row.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,8 @@ from forebay.engine.runner import StepLogits
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.integer]
 _ALL_64_BITS = 2**64 - 1
+_WIDER = 2048
+"""Candidates of the second attempt: partitioning them off takes a tenth of sorting a whole row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ def sample(logits: StepLogits, draws: Sequence[Draw]) -> list[int]:
         ranks, beyond = _invert(probabilities, restriction)
         chosen[rows] = logits.top_ids[rows, ranks]
         for index in np.flatnonzero(beyond):
-            chosen[rows[index]] = _sample_whole_row(logits.logits[rows[index]], drawn[index])
+            row = rows[index]
+            chosen[row] = _sample_wider(logits.logits[row], float(logits.log_normaliser[row]), drawn[index])
     return [int(token) for token in chosen]
 
 
@@ -86,12 +89,18 @@ def _invert(probabilities: Floats, restriction: _Restriction) -> tuple[Ints, npt
     return np.minimum(ranks, nucleus_end), beyond
 
 
-def _sample_whole_row(row: Floats, draw: Draw) -> int:
+def _sample_wider(row: Floats, log_normaliser: float, draw: Draw) -> int:
+    """A row [vocab] whose K candidates did not decide its draw: from more of them and, if need be, from all."""
+    restriction = _Restriction.of([draw])
     scaled = row.astype(np.float64) / draw.params.temperature
-    order = np.argsort(-scaled, kind="stable")
-    weights = np.exp(scaled[order] - scaled[order[0]])
-    ranks, _ = _invert((weights / weights.sum())[None, :], _Restriction.of([draw]))
-    return int(order[ranks[0]])
+    for width in (_WIDER, scaled.size):
+        ids = np.argpartition(-scaled, width)[:width] if width < scaled.size else np.arange(scaled.size)
+        ids = ids[np.argsort(-scaled[ids], kind="stable")]
+        ranks, beyond = _invert(np.exp(scaled[ids] - log_normaliser)[None, :], restriction)
+        if not beyond[0]:
+            break
+    # Rounding may leave the whole row a little short of 1: then the last rank that there is, is the draw.
+    return int(ids[ranks[0]])
 
 
 def uniform(seeds: Ints, positions: Ints) -> Floats:
