@@ -91,6 +91,11 @@ class AsyncEngine:
         prompt = len(request.prompt_token_ids)
         if prompt == 0:
             raise InvalidRequest("the prompt has no tokens; send at least one", param="prompt")
+        last_token = self._core.runner.capacity.vocab_size - 1
+        if max(request.prompt_token_ids) > last_token:
+            raise InvalidRequest(
+                f"the model's last token is {last_token}; the prompt has one beyond it", param="prompt"
+            )
         room = self._max_model_len - prompt
         wanted = request.sampling.max_tokens
         if room < 1 or (wanted is not None and wanted > room):

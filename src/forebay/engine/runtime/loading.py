@@ -1,5 +1,7 @@
 """From a model's files to a runner on the embedded runtime."""
 
+from pathlib import Path
+
 import openvino as ov
 
 from forebay.core.errors import ModelFileError
@@ -25,10 +27,19 @@ def load_runner(model: ModelFiles, settings: EngineSettings) -> OpenVinoRunner:
 
 def _stateful_graph(model: ModelFiles, settings: EngineSettings) -> ov.Model:
     if model.graph is not None:
-        return ov.Core().read_model(model.graph)
+        return _read_graph(model.graph)
     if model.config is None or model.weights is None:
         raise ModelFileError(
             f"{model.path} holds neither a graph nor weights; "
             "give a GGUF file, an OpenVINO IR folder or a Hugging Face folder"
         )
     return build_decoder(model.config, model.weights, settings.weight_precision)
+
+
+def _read_graph(path: Path) -> ov.Model:
+    try:
+        return ov.Core().read_model(path)
+    except RuntimeError as error:
+        raise ModelFileError(
+            f"{path} cannot be read as an OpenVINO IR: {str(error).strip().splitlines()[-1]}. Export or copy it again"
+        ) from error
