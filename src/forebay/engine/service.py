@@ -40,6 +40,7 @@ class AsyncEngine:
         self._next_key = 0
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
+        self._closed = False
         self._all_streams_ended = asyncio.Event()
         self._failure: Exception | None = None
         self._loop.start()
@@ -93,9 +94,7 @@ class AsyncEngine:
             raise InvalidRequest("the prompt has no tokens; send at least one", param="prompt")
         last_token = self._core.runner.capacity.vocab_size - 1
         if max(request.prompt_token_ids) > last_token:
-            raise InvalidRequest(
-                f"the model's last token is {last_token}; the prompt has one beyond it", param="prompt"
-            )
+            raise InvalidRequest(f"the prompt has a token beyond the model's last, {last_token}", param="prompt")
         room = self._max_model_len - prompt
         wanted = request.sampling.max_tokens
         if room < 1 or (wanted is not None and wanted > room):
@@ -103,7 +102,7 @@ class AsyncEngine:
             raise ContextTooLong(
                 f"the context window is {self._max_model_len} tokens, but {asked} were asked for; "
                 "shorten the prompt or lower max_tokens",
-                param="messages" if wanted is None or room < 1 else "max_tokens",
+                param="max_tokens" if wanted is not None and room >= 1 else None,
             )
         return room if wanted is None else wanted
 
@@ -133,8 +132,10 @@ class AsyncEngine:
                     await self._all_streams_ended.wait()
 
     def close(self) -> None:
-        """Stop the thread and give back the memory. What still runs ends with an error."""
-        self._draining = True
+        """Stop the thread and give back the memory. What still runs ends with an error. Twice is once."""
+        if self._closed:
+            return
+        self._closed = self._draining = True
         self._loop.stop()
         self._end_streams(CapacityUnavailable("this replica has shut down; send the request again", retry_after_s=1.0))
         self._core.runner.close()
