@@ -1,0 +1,1 @@
+"""What every HTTP surface of Forebay shares: errors, bodies, request ids, disconnects, streams, running a server."""

@@ -1,0 +1,59 @@
+"""Reading a request's body, so much and no more."""
+
+from typing import Any, TypeVar
+
+from litestar import Request
+from litestar.types import Receive
+
+from forebay.api.decoding import decode
+from forebay.core.errors import BodyTooLarge, UnsupportedMediaType
+from forebay.web.disconnect import DisconnectError
+
+T = TypeVar("T")
+
+DEFAULT_MAX_BODY_BYTES = 8 * 2**20
+
+
+async def read_json(request: Request[Any, Any, Any], type_: type[T], max_bytes: int) -> T:
+    """The body as a `type_`. Raises what `read_body` and `api.decoding.decode` raise, and UnsupportedMediaType."""
+    require_json(request)
+    return decode(await read_body(request, max_bytes), type_)
+
+
+async def read_body(request: Request[Any, Any, Any], max_bytes: int) -> bytes:
+    """The body. Raises BodyTooLarge above `max_bytes`, its length declared or not, and DisconnectError."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > max_bytes:
+        raise _too_large(max_bytes)
+    return await _receive_body(request.receive, max_bytes)
+
+
+def require_json(request: Request[Any, Any, Any]) -> None:
+    """Raise UnsupportedMediaType where the body is declared as something else than plain JSON."""
+    declared = request.headers.get("content-type", "")
+    media_type = declared.partition(";")[0].strip().lower()
+    if media_type and media_type != "application/json" and not media_type.endswith("+json"):
+        raise UnsupportedMediaType(f"Content-Type is {media_type[:100]!r}; send the body as application/json.")
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", ""):
+        raise UnsupportedMediaType(f"Content-Encoding is {encoding[:100]!r}; send the body as it is.")
+
+
+async def _receive_body(receive: Receive, max_bytes: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise DisconnectError
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The request body is larger than {max_bytes} bytes; send a shorter one.")

@@ -1,0 +1,89 @@
+"""What decoded requests mean."""
+
+import msgspec
+import pytest
+
+from forebay.api.chat import ChatCompletionRequest, ChatMessage
+from forebay.api.completions import CompletionRequest
+from forebay.api.decoding import decode
+from forebay.api.generation import Usage
+from forebay.api.tokenization import TokenizeRequest
+from forebay.core.errors import InvalidRequest
+
+
+def message(text: str) -> ChatMessage:
+    return decode(text.encode(), ChatMessage)
+
+
+def test_parts_are_joined_and_developer_is_called_system() -> None:
+    parts = message(
+        '{"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "name": "n"}'
+    )
+    assert parts.for_template() == {"role": "system", "content": "a\nb", "name": "n"}
+
+
+def test_an_assistant_may_have_called_tools_instead_of_speaking() -> None:
+    call = '{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}'
+    said = message(f'{{"role": "assistant", "content": null, "tool_calls": [{call}]}}')
+    assert said.for_template() == {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+    }
+    answer = message('{"role": "tool", "content": "4", "tool_call_id": "c1"}')
+    assert answer.for_template() == {"role": "tool", "content": "4", "tool_call_id": "c1"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit"),
+    [
+        ("", None),
+        ('"max_tokens": 3', 3),
+        ('"max_completion_tokens": 4', 4),
+        ('"max_tokens": 3, "max_completion_tokens": 4', 4),
+    ],
+)
+def test_the_newer_name_of_max_tokens_wins(fields: str, limit: int | None) -> None:
+    body = f'{{"model": "m", "messages": [{{"role": "user", "content": ""}}]{"," if fields else ""} {fields}}}'
+    assert decode(body.encode(), ChatCompletionRequest).output_limit == limit
+
+
+def test_completions_generate_sixteen_tokens_unless_told() -> None:
+    assert decode(b'{"model": "m", "prompt": "a"}', CompletionRequest).output_limit == 16
+    assert decode(b'{"model": "m", "prompt": "a", "max_tokens": 2}', CompletionRequest).output_limit == 2
+
+
+@pytest.mark.parametrize(
+    ("prompt", "single"),
+    [('"a"', "a"), ('["a"]', "a"), ("[1, 2]", [1, 2]), ("[[1, 2]]", [1, 2]), ('""', "")],
+)
+def test_one_prompt_may_be_written_in_four_ways(prompt: str, single: str | list[int]) -> None:
+    assert decode(f'{{"model": "m", "prompt": {prompt}}}'.encode(), CompletionRequest).single_prompt == single
+
+
+@pytest.mark.parametrize(("stop", "strings"), [('"x"', ("x",)), ('["x", "y"]', ("x", "y")), ("[]", ()), ("null", ())])
+def test_stop_is_a_text_or_several(stop: str, strings: tuple[str, ...]) -> None:
+    body = f'{{"model": "m", "prompt": "a", "stop": {stop}}}'
+    assert decode(body.encode(), CompletionRequest).stop_strings == strings
+
+
+def test_an_encoded_request_is_the_same_request() -> None:
+    body = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"top_k":-1,"stop":["a"],"stream":true}'
+    request = decode(body, ChatCompletionRequest)
+    assert decode(msgspec.json.encode(request), ChatCompletionRequest) == request
+
+
+def test_usage_adds_up() -> None:
+    usage = Usage.of(prompt_tokens=5, cached_tokens=4, completion_tokens=2)
+    assert msgspec.to_builtins(usage) == {
+        "prompt_tokens": 5,
+        "completion_tokens": 2,
+        "total_tokens": 7,
+        "prompt_tokens_details": {"cached_tokens": 4},
+    }
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"prompt": "a", "messages": [{"role": "user", "content": "a"}]}'])
+def test_tokenize_takes_either_a_prompt_or_messages(body: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="either"):
+        decode(body, TokenizeRequest)
