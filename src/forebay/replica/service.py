@@ -1,0 +1,61 @@
+"""One model behind one engine, as its routes see it."""
+
+import time
+from collections.abc import AsyncGenerator
+
+from forebay.core.clock import Clock, SystemClock
+from forebay.core.errors import ModelNotFound
+from forebay.engine.request import GenerationRequest, GenerationUpdate
+from forebay.engine.service import AsyncEngine
+from forebay.modelfiles.model import ModelFiles
+from forebay.replica.metrics import ReplicaMetrics
+from forebay.replica.prompts import Prompts
+from forebay.replica.settings import ReplicaSettings
+
+
+class ReplicaService:
+    """Joins an engine, its model's files and the settings. Owns the metrics, and whether the replica is draining."""
+
+    def __init__(
+        self, engine: AsyncEngine, model: ModelFiles, settings: ReplicaSettings, clock: Clock | None = None
+    ) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.model_name = settings.served_model_name or model.name
+        self.root_name = model.name
+        self.created = int(time.time())
+        self.prompts = Prompts(model)
+        self.metrics = ReplicaMetrics(self.model_name, engine.stats, self.clock)
+        self._engine = engine
+        self._draining = False
+
+    @property
+    def max_model_len(self) -> int:
+        """Prompt plus output tokens that one request may have."""
+        return self._engine.max_model_len
+
+    @property
+    def status(self) -> str:
+        """`ready`, `draining` or `failed`."""
+        if not self._engine.healthy:
+            return "failed"
+        return "draining" if self._draining else "ready"
+
+    def require_model(self, name: str) -> None:
+        """Raises ModelNotFound for any name but the served one."""
+        if name != self.model_name:
+            raise ModelNotFound(
+                f"The model {name[:200]!r} is not served here; this replica serves {self.model_name!r}.", param="model"
+            )
+
+    def generate(self, request: GenerationRequest, arrived: float) -> AsyncGenerator[GenerationUpdate, None]:
+        """Run one request that arrived at the clock's `arrived`. To be closed by whoever reads it."""
+        return self.metrics.watch(self._engine.generate(request), arrived)
+
+    async def drain(self) -> None:
+        """Take nothing new, let what runs finish within the settings' time, end the rest with CapacityUnavailable."""
+        self._draining = True
+        await self._engine.drain(self.settings.drain_timeout_s)
+        stats = self._engine.stats()
+        if stats.running or stats.waiting:
+            self._engine.close()

@@ -1,0 +1,56 @@
+"""Text completions, as OpenAI's own client sees them."""
+
+import pytest
+from openai import BadRequestError, OpenAI
+
+from tests.contract.replica.conftest import MODEL, Replica
+
+
+def test_a_whole_answer_is_sixteen_tokens_long(client: OpenAI) -> None:
+    answer = client.completions.create(model=MODEL, prompt="Once upon a time", temperature=0)
+    assert answer.object == "text_completion"
+    assert answer.id.startswith("cmpl-")
+    assert answer.choices[0].finish_reason == "length"
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 16
+
+
+def test_a_stream_says_the_same_as_the_whole(client: OpenAI) -> None:
+    whole = client.completions.create(model=MODEL, prompt="Once upon", max_tokens=30, temperature=0)
+    *told, usage = client.completions.create(
+        model=MODEL,
+        prompt="Once upon",
+        max_tokens=30,
+        temperature=0,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    assert "".join(chunk.choices[0].text for chunk in told) == whole.choices[0].text
+    assert told[-1].choices[0].finish_reason == whole.choices[0].finish_reason
+    assert usage.choices == []
+    assert usage.usage is not None
+    assert whole.usage is not None
+    assert usage.usage.completion_tokens == whole.usage.completion_tokens
+
+
+def test_a_prompt_is_text_or_tokens(client: OpenAI, replica: Replica) -> None:
+    tokens = replica.model.tokenizer.encode("Once upon", add_special_tokens=True)
+
+    def say(prompt: str | list[str] | list[int] | list[list[int]]) -> str:
+        return client.completions.create(model=MODEL, prompt=prompt, max_tokens=8, temperature=0).choices[0].text
+
+    assert say("Once upon") == say(["Once upon"]) == say(tokens) == say([tokens])
+
+
+def test_tokens_that_the_model_does_not_know(client: OpenAI) -> None:
+    with pytest.raises(BadRequestError) as raised:
+        client.completions.create(model=MODEL, prompt=[1, 2, 10_000_000])
+    assert raised.value.param == "prompt[2]"
+
+
+def test_an_empty_prompt_is_refused_where_the_model_adds_nothing(client: OpenAI, replica: Replica) -> None:
+    if replica.model.tokenizer.encode("", add_special_tokens=True):
+        pytest.skip("this model begins every text with a token of its own")
+    with pytest.raises(BadRequestError) as raised:
+        client.completions.create(model=MODEL, prompt="")
+    assert raised.value.param == "prompt"
