@@ -2,6 +2,7 @@
 runner).
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hypothesis import HealthCheck, settings
@@ -11,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from forebay.engine.block_pool import BlockPool
 from forebay.engine.core import EngineCore, Generation
 from forebay.engine.request import GenerationRequest, SamplingParams
-from forebay.engine.scheduler import Scheduler, SchedulerLimits, SwapCosts
+from forebay.engine.scheduler import Scheduler, SchedulerLimits, StepPlan, SwapCosts
 from forebay.engine.sequence import Sequence
 from tests.support.fake_runner import FakeRunner, continuation
 
@@ -27,6 +28,16 @@ class Known:
     max_tokens: int
     tokens: list[int] = field(default_factory=list)
     finished: bool = False
+
+
+class WatchedScheduler(Scheduler):
+    """Tells of each plan as soon as it has run, before any of its sequences can end."""
+
+    watch: Callable[[StepPlan], None]
+
+    def complete(self, plan: StepPlan, sampled: Mapping[Sequence, int]) -> None:
+        self.watch(plan)
+        super().complete(plan, sampled)
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -48,9 +59,11 @@ class EngineMachine(RuleBasedStateMachine):
             interactive_recency_s=3.0,
             max_preemptions_by_own_class=2,
         )
-        self.scheduler = Scheduler(self.pool, limits, SwapCosts(swap_blocks, copy_s, prefill_s_per_token=1e-3))
+        self.scheduler = WatchedScheduler(self.pool, limits, SwapCosts(swap_blocks, copy_s, prefill_s_per_token=1e-3))
+        self.scheduler.watch = self._check_writes
         self.core = EngineCore(self.runner, self.scheduler, lambda ids: "." * len(ids), frozenset())
         self.now = 0.0
+        self.broken = False
         self.known: dict[Generation, Known] = {}
         self.writer: dict[int, tuple[str, bool]] = {}
         """Who wrote each block last: its salt, and whether the block lay in its public prefix."""
@@ -92,10 +105,10 @@ class EngineMachine(RuleBasedStateMachine):
         del self.known[generation]
 
     def _step(self) -> None:
+        self.broken = True  # until the step has been checked: what comes after a failed check proves nothing
         before = set(self.scheduler._running)
         waiting_before = list(self.scheduler._waiting)
         updates = self.core.step(self.now)
-        self._check_writes()
         self._check_admission(before, waiting_before)
         for generation, update in updates:
             known = self.known[generation]
@@ -104,18 +117,17 @@ class EngineMachine(RuleBasedStateMachine):
                 known.finished = True
                 assert known.tokens == continuation(generation.request.prompt_token_ids, known.max_tokens)
                 del self.known[generation]
+        self.broken = False
 
-    def _check_writes(self) -> None:
+    def _check_writes(self, plan: StepPlan) -> None:
         """No block is written by two sequences, nor while a second one holds it."""
-        all_written = [block for blocks in self.runner.written for block in blocks]
-        assert len(all_written) == len(set(all_written))
-        for block in all_written:
-            holders = [s for s in self.scheduler._running if block in s.block_table]
-            assert len(holders) <= 1
-            for holder in holders:
-                index = holder.block_table.index(block)
-                public_blocks = holder.request.public_prefix_tokens // BLOCK_SIZE
-                self.writer[block] = (holder.request.cache_salt, index < public_blocks)
+        written = [(part.sequence, blocks) for part, blocks in zip(plan.slices, self.runner.written, strict=True)]
+        assert len(set().union(*self.runner.written)) == sum(len(blocks) for blocks in self.runner.written)
+        for sequence, blocks in [*written, *((back.sequence, back.blocks) for back in plan.swap_in)]:
+            for block in blocks:
+                assert [s for s in self.scheduler._running if block in s.block_table] == [sequence]
+                public_blocks = sequence.request.public_prefix_tokens // BLOCK_SIZE
+                self.writer[block] = (sequence.request.cache_salt, sequence.block_table.index(block) < public_blocks)
 
     def _check_admission(self, before: set[Sequence], waiting_before: list[Sequence]) -> None:
         admitted = [s for s in self.scheduler._running if s not in before and s in waiting_before]
@@ -145,7 +157,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Whatever was asked for ends, with the right tokens, and leaves nothing behind."""
-        if not hasattr(self, "pool"):
+        if not hasattr(self, "pool") or self.broken:
             return
         for _ in range(4000):
             if not self.known:

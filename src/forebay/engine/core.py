@@ -67,9 +67,9 @@ class EngineCore:
     def step(self, now: float) -> list[tuple[Generation, GenerationUpdate]]:
         """Run one step; the updates of the generations that it brought a token."""
         plan = self.scheduler.schedule(now)
+        self._move_blocks(plan)
         if not plan.slices:
             return []
-        self._move_blocks(plan)
         logits = self.runner.run([self._runner_slice(part) for part in plan.slices])
         sampling = [self._generations[part.sequence] for part in plan.slices if part.samples]
         tokens = sample(logits, [Draw(g.request.sampling, g.seed, g.sequence.num_generated) for g in sampling])

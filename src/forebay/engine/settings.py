@@ -16,6 +16,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     kv_precision: KvPrecision = "auto"
     """Precision of the KV cache; `auto` follows the precision in which this CPU computes (bf16 or f32)."""
     kv_cache_gb: Annotated[float, msgspec.Meta(gt=0, le=4096)] = 1.0
+    """Memory for the KV cache, taken at start."""
     swap_space_gb: Annotated[float, msgspec.Meta(ge=0, le=4096)] = 1.0
     """Host memory for the blocks of preempted sequences; what does not fit is recomputed."""
     max_num_seqs: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 16
