@@ -1,0 +1,90 @@
+"""Whether a plain tree of dicts and values is a tree of settings, and if not, where and why."""
+
+import difflib
+import types
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from forebay.config.tree import Config
+from forebay.engine.settings import EngineSettings
+
+
+def field_types(type_: type[msgspec.Struct]) -> dict[str, Any]:
+    """Field → its annotation, constraints included."""
+    return {
+        name: hint
+        for name, hint in get_type_hints(type_, include_extras=True).items()
+        if name in type_.__struct_fields__
+    }
+
+
+def table_of(annotation: Any) -> Any:
+    """The struct or dict type that an annotation stands for, constraints and None aside; None for a plain value."""
+    if get_origin(annotation) is Annotated:
+        return table_of(get_args(annotation)[0])
+    if get_origin(annotation) in {Union, types.UnionType}:
+        return next((table for each in get_args(annotation) if (table := table_of(each)) is not None), None)
+    if get_origin(annotation) is dict:
+        return annotation
+    return annotation if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct) else None
+
+
+def shape_problems(value: Any, annotation: Any, path: str) -> Iterator[str]:
+    """What keeps `value`, at `path`, from being an `annotation`: unknown keys, wrong types, values out of range."""
+    table = table_of(annotation)
+    if table is None:
+        yield from _value_problems(value, annotation, path)
+    elif not isinstance(value, Mapping):
+        yield f"{path}: expected a table, got {type(value).__name__}."
+    elif get_origin(table) is dict:
+        key_type, value_type = get_args(table)
+        for key, below in value.items():
+            yield from _value_problems(key, key_type, f"{path}.{key}", what="name")
+            yield from shape_problems(below, value_type, f"{path}.{key}")
+    else:
+        known = field_types(table)
+        for key, below in value.items():
+            below_path = f"{path}.{key}" if path else key
+            if key in known:
+                yield from shape_problems(below, known[key], below_path)
+            else:
+                yield f"{below_path}: unknown setting; {suggestion(key, known)}"
+
+
+def suggestion(key: str, known: Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(key.lower(), known, n=1)
+    return f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}."
+
+
+def _value_problems(value: Any, annotation: Any, path: str, what: str = "value") -> Iterator[str]:
+    try:
+        msgspec.convert(value, annotation)
+    except msgspec.ValidationError as error:
+        message = str(error)
+        yield f"{path}: {'' if what == 'value' else what + ': '}{message[:1].lower()}{message[1:]}."
+
+
+def meaning_problems(config: Config) -> Iterator[str]:
+    """What is wrong though every single value is right."""
+    if not config.pools:
+        yield "pools: there is none; add a table [pools.NAME] with a model or a url."
+    for name, pool in config.pools.items():
+        path = f"pools.{name}"
+        if (pool.model is None) == (pool.url is None):
+            both = "" if pool.model is None else ", not both"
+            yield f"{path}: give either model (run here) or url (run elsewhere){both}."
+        elif pool.url is None:
+            elsewhere = {"engine": pool.engine, "api_key": pool.api_key, "upstream_model": pool.upstream_model}
+            for field in [key for key, value in elsewhere.items() if value is not None]:
+                yield f"{path}.{field}: only a pool with a url has one; remove it, or replace model by url."
+        elif pool.replicas > 1:
+            yield f"{path}.replicas: a url is one replica; remove it."
+        elif pool.engine_settings != EngineSettings():
+            yield f"{path}.engine_settings: only a pool with a model has them; remove them, or replace url by model."
+    for alias, pool_name in config.resolved_aliases().items():
+        if pool_name not in config.pools:
+            yield f"aliases.{alias}: there is no pool {pool_name!r}; {suggestion(pool_name, config.pools)}"
+    if not config.tenancy.allowed_classes:
+        yield "tenancy.allowed_classes: the list is empty, so that nobody could call; name at least one class."

@@ -1,0 +1,76 @@
+"""From the `Authorization` header to a `Principal`."""
+
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from forebay.core.errors import InvalidApiKey, InvalidRequest, PermissionDenied
+from forebay.tenancy.keys import key_hash
+from forebay.tenancy.principal import PRIORITY_NAMES, Principal, PriorityName
+
+PRIORITY_HEADER = "X-Priority"
+DEFAULT_PRIORITY: PriorityName = "standard"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A key as it is kept: its hash and whom it stands for."""
+
+    hash: bytes
+    principal: Principal
+
+
+class KeyStore(Protocol):
+    """Where keys are looked up; answers from memory."""
+
+    def all_keys(self) -> Iterable[StoredKey]: ...
+
+
+class FixedKeys:
+    """Keys that were known at the start."""
+
+    def __init__(self, keys: Iterable[StoredKey]) -> None:
+        self._keys = tuple(keys)
+
+    def all_keys(self) -> Iterable[StoredKey]:
+        return self._keys
+
+
+class Authenticator:
+    """Accepts `Bearer` keys of one store."""
+
+    def __init__(self, store: KeyStore) -> None:
+        self._store = store
+
+    def authenticate(self, authorization: str | None) -> Principal:
+        """The principal of an `Authorization` header's value. Raises InvalidApiKey."""
+        if not authorization:
+            raise InvalidApiKey("No API key was sent. Send the header `Authorization: Bearer YOUR_KEY`.")
+        scheme, _, key = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not key.strip():
+            raise InvalidApiKey("The Authorization header is not of the form `Bearer YOUR_KEY`.")
+        given = key_hash(key.strip())
+        # Every stored hash is compared, each in constant time, so that the time tells nothing about a near miss.
+        found = [stored.principal for stored in self._store.all_keys() if hmac.compare_digest(stored.hash, given)]
+        if not found:
+            raise InvalidApiKey("The API key is not known. Check that it is whole and that it belongs to this server.")
+        return found[0]
+
+
+def priority_of(principal: Principal, header: str | None) -> PriorityName:
+    """The class that a request asks for by its `X-Priority` header. Raises InvalidRequest, PermissionDenied."""
+    asked = DEFAULT_PRIORITY if header is None else header.strip().lower()
+    for name in PRIORITY_NAMES:
+        if asked == name:
+            if name not in principal.allowed_classes:
+                raise PermissionDenied(
+                    f"This key may not use the priority class {name}; it may use "
+                    f"{', '.join(sorted(principal.allowed_classes)) or 'none'}.",
+                    param=PRIORITY_HEADER,
+                )
+            return name
+    raise InvalidRequest(
+        f"The header {PRIORITY_HEADER} is {header!r}; it must be one of {', '.join(PRIORITY_NAMES)}.",
+        param=PRIORITY_HEADER,
+    )

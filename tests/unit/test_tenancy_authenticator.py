@@ -1,0 +1,48 @@
+"""Who calls, and with which priority."""
+
+import pytest
+
+from forebay.core.errors import InvalidApiKey, InvalidRequest, PermissionDenied
+from forebay.tenancy.authenticator import Authenticator, FixedKeys, StoredKey, priority_of
+from forebay.tenancy.keys import key_hash
+from forebay.tenancy.principal import PRIORITY_NAMES, Principal
+
+ALICE = Principal("alice", "a", frozenset(PRIORITY_NAMES))
+BOB = Principal("bob", "b", frozenset({"batch"}))
+
+
+@pytest.fixture
+def authenticator() -> Authenticator:
+    return Authenticator(FixedKeys([StoredKey(key_hash("key-a"), ALICE), StoredKey(key_hash("key-b"), BOB)]))
+
+
+@pytest.mark.parametrize("header", ["Bearer key-b", "bearer key-b", "BEARER  key-b "])
+def test_a_known_key_names_its_principal(authenticator: Authenticator, header: str) -> None:
+    assert authenticator.authenticate(header) == BOB
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer ", "Basic key-b", "key-b", "Bearer key-c", "Bearer kéy"]
+)
+def test_anything_else_is_refused(authenticator: Authenticator, header: str | None) -> None:
+    with pytest.raises(InvalidApiKey) as refused:
+        authenticator.authenticate(header)
+    assert "key-" not in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"), [(None, "standard"), ("interactive", "interactive"), (" BATCH ", "batch")]
+)
+def test_priority(header: str | None, expected: str) -> None:
+    assert priority_of(ALICE, header) == expected
+
+
+def test_an_unknown_priority_is_told_the_known_ones() -> None:
+    with pytest.raises(InvalidRequest, match="interactive, standard, batch"):
+        priority_of(ALICE, "soon")
+
+
+def test_a_class_that_the_key_may_not_use() -> None:
+    with pytest.raises(PermissionDenied, match="it may use batch"):
+        priority_of(BOB, "interactive")
+    assert priority_of(BOB, "batch") == "batch"
