@@ -1,0 +1,165 @@
+"""The client of every replica: ours, vLLM's, or any OpenAI-compatible server's."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from forebay.api import sse
+from forebay.core.errors import UpstreamFailed
+from forebay.fleet.replica import Endpoint
+from forebay.fleet.settings import FleetSettings
+from forebay.fleet.supervisor import ProbeError
+from forebay.fleet.upstream_errors import error_of
+
+KEEPALIVE_S = 3.0
+"""How long an idle connection is kept: shorter than the 5 s after which vLLM's server closes one, as a request must not
+meet a connection that is just being closed."""
+
+MAX_ERROR_BYTES = 65536
+UNREACHABLE = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+"""What a request may be sent elsewhere after: not a byte of it had left."""
+LAST_BYTES = 1024
+
+
+class UnreachableError(Exception):
+    """The replica could not be reached, and has certainly not seen the request."""
+
+
+class UpstreamAnswer:
+    """A good answer whose head has arrived."""
+
+    def __init__(self, pool: str, response: aiohttp.ClientResponse) -> None:
+        self._pool = pool
+        self._response = response
+
+    async def whole(self) -> bytes:
+        """The whole body. Raises UpstreamFailed where it breaks off."""
+        try:
+            return await self._response.read()
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise _broken(self._pool, error) from error
+
+    async def events(self) -> AsyncGenerator[bytes]:
+        """The stream's bytes as they come. Raises UpstreamFailed where it breaks off or ends without its end mark."""
+        last = b""
+        try:
+            async for chunk in self._response.content.iter_any():
+                last = (last + chunk)[-LAST_BYTES:]
+                yield chunk
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise _broken(self._pool, error) from error
+        if sse.DONE_DATA not in last and b'"error"' not in last:
+            raise UpstreamFailed(
+                f"A replica of the pool {self._pool} ended its answer too early. Send the request again."
+            )
+
+
+class UpstreamClient:
+    """Keeps the connections to all replicas."""
+
+    def __init__(self, settings: FleetSettings) -> None:
+        self._settings = settings
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=self._settings.connect_timeout_s, sock_read=self._settings.idle_timeout_s
+            ),
+            headers={"Accept-Encoding": "identity"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    @asynccontextmanager
+    async def post(
+        self, pool: str, endpoint: Endpoint, path: str, body: bytes, *, stream: bool
+    ) -> AsyncGenerator[UpstreamAnswer]:
+        """Send one request; leaving before the answer's end closes the connection, which ends the request there too.
+
+        Raises UnreachableError, or the error of the tree that the replica's answer stands for.
+        """
+        try:
+            response = await self._http.post(
+                f"{endpoint.base_url}/{path}",
+                data=body,
+                headers={"Content-Type": "application/json", **_authorization(endpoint)},
+                allow_redirects=False,
+            )
+        except UNREACHABLE as error:
+            raise UnreachableError(f"cannot be reached ({_reason(error)})") from error
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise _broken(pool, error) from error
+        try:
+            await _require_success(pool, endpoint, response, stream=stream)
+            yield UpstreamAnswer(pool, response)
+        finally:
+            # Gives the connection back where the whole body was read, else closes it.
+            response.close()
+
+    async def probe(self, endpoint: Endpoint) -> None:
+        """Raises ProbeError."""
+        limit_s = self._settings.probe_timeout_s
+        try:
+            async with (
+                asyncio.timeout(limit_s),
+                self._http.get(endpoint.health_url, headers=_authorization(endpoint)) as answer,
+            ):
+                status = answer.status
+        except TimeoutError:
+            raise ProbeError(f"no answer from {endpoint.health_url} within {limit_s:g} s") from None
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise ProbeError(f"cannot be reached at {endpoint.health_url} ({_reason(error)})") from None
+        if status in {401, 403}:
+            raise ProbeError(f"refused the configured key at {endpoint.health_url} (status {status})")
+        if status >= 500 or (status >= 400 and endpoint.takes_priority):
+            raise ProbeError(f"status {status} from {endpoint.health_url}")
+
+    @property
+    def _http(self) -> aiohttp.ClientSession:
+        assert self._session is not None, "the client is used inside its `async with`"
+        return self._session
+
+
+async def _require_success(pool: str, endpoint: Endpoint, response: aiohttp.ClientResponse, *, stream: bool) -> None:
+    if response.status != 200:
+        try:
+            body = await response.content.read(MAX_ERROR_BYTES)
+        except (aiohttp.ClientError, TimeoutError, ConnectionError):
+            body = b""
+        raise error_of(pool, endpoint.model, response.status, response.headers.get("Retry-After"), body)
+    expected = sse.MEDIA_TYPE if stream else "application/json"
+    if response.content_type != expected:
+        raise UpstreamFailed(
+            f"A replica of the pool {pool} answered with {response.content_type} instead of {expected}."
+        )
+
+
+def _authorization(endpoint: Endpoint) -> dict[str, str]:
+    return {} if endpoint.api_key is None else {"Authorization": f"Bearer {endpoint.api_key}"}
+
+
+def _broken(pool: str, error: Exception) -> UpstreamFailed:
+    if isinstance(error, TimeoutError):
+        return UpstreamFailed(f"A replica of the pool {pool} went silent. Send the request again.", retry_after_s=1.0)
+    return UpstreamFailed(
+        f"A replica of the pool {pool} broke off before its answer was complete. Send the request again.",
+        retry_after_s=1.0,
+    )
+
+
+def _reason(error: Exception) -> str:
+    """Without the address, which aiohttp repeats in full."""
+    cause = error.__cause__ or error
+    return getattr(cause, "strerror", None) or type(error).__name__
