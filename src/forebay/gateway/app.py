@@ -1,0 +1,14 @@
+"""The platform's HTTP application."""
+
+from litestar import Litestar
+
+from forebay.gateway.inference import inference_routes
+from forebay.gateway.models import model_routes
+from forebay.gateway.operations import operation_routes
+from forebay.gateway.parts import GatewayParts
+from forebay.web.app import build_app
+
+
+def create_app(parts: GatewayParts) -> Litestar:
+    """All routes over `parts`."""
+    return build_app([*inference_routes(parts), *model_routes(parts), *operation_routes(parts)])
