@@ -1,0 +1,47 @@
+"""`forebay doctor`: what this machine can run, and what is wrong."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.text import Text
+
+from forebay.cli.examinations import Finding, configuration, machine, models, servers
+from forebay.config.loading import load_config, process_environment
+from forebay.core.errors import ConfigurationError
+
+MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "bold red")}
+
+
+def doctor(
+    *,
+    config: Annotated[
+        Path | None, Parameter(help="TOML file; ./forebay.toml where it is there, else the defaults.")
+    ] = None,
+) -> int:
+    """Say what this machine can run and what is wrong, each with what to do; exit code 1 where anything is wrong."""
+    console = Console(soft_wrap=True, highlight=False)
+    wrong = 0
+    for finding in _findings(config):
+        mark, style = MARKS[finding.verdict]
+        console.print(
+            Text.assemble((f"{mark} {finding.subject:<26}", style), finding.text.replace("\n", "\n" + " " * 28))
+        )
+        wrong += finding.verdict == "wrong"
+    console.print(f"\n{wrong} to mend." if wrong else "\nAll is well: `forebay serve` starts it.")
+    return 1 if wrong else 0
+
+
+def _findings(config: Path | None) -> Iterator[Finding]:
+    yield from machine()
+    try:
+        loaded = load_config(config, process_environment())
+    except ConfigurationError as error:
+        yield Finding("wrong", "configuration", error.detail)
+        return
+    yield from configuration(loaded)
+    yield from models(loaded)
+    yield from asyncio.run(servers(loaded))

