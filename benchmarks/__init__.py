@@ -1,0 +1,1 @@
+"""Benchmarks of Forebay, each run by one command: see README.md."""
