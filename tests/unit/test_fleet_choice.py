@@ -4,8 +4,9 @@ import pytest
 
 from forebay.core.errors import CapacityUnavailable
 from forebay.fleet.backoff import early_deaths_after, restart_wait_s
+from forebay.fleet.choice import ReplicaSnapshot, choose
 from forebay.fleet.pool import Pool
-from forebay.fleet.replica import Endpoint, Replica, ReplicaSnapshot, choose
+from forebay.fleet.replica import Endpoint, Replica
 from forebay.fleet.settings import FleetSettings
 
 ENDPOINT = Endpoint("http://127.0.0.1:1/v1", "m", "secret-token", True, "http://127.0.0.1:1/health")

@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from forebay.core.clock import Clock
+from forebay.fleet.choice import ReplicaSnapshot
 from forebay.fleet.driver import PoolDriver, ReplicaStartError
 from forebay.fleet.pool import Pool
-from forebay.fleet.replica import Replica, ReplicaSnapshot
+from forebay.fleet.replica import Replica
 from forebay.fleet.settings import FleetSettings
 from forebay.fleet.supervisor import Prober, Supervisor
 

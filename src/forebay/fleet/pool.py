@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from forebay.core.errors import CapacityUnavailable
-from forebay.fleet.replica import Endpoint, Replica, ReplicaSnapshot, choose
+from forebay.fleet.choice import ReplicaSnapshot, choose
+from forebay.fleet.replica import Endpoint, Replica
 
 RETRY_AFTER_S = 2.0
 

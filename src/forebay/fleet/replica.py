@@ -1,11 +1,9 @@
 """One replica as the fleet sees it."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-ReplicaState = Literal["starting", "ready", "draining", "gone"]
+from forebay.fleet.choice import ReplicaSnapshot, ReplicaState
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +20,6 @@ class Endpoint:
     def __repr__(self) -> str:
         """Without the key, as this may end in a log."""
         return f"Endpoint({self.base_url}, model={self.model})"
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaSnapshot:
-    """What choosing and reporting need to know of a replica."""
-
-    name: str
-    state: ReplicaState
-    reachable: bool
-    outstanding: int
-    restarts: int
-    detail: str
-    """Why it is not ready; empty when it is."""
 
 
 class Replica:
@@ -59,13 +44,3 @@ class Replica:
 
     def snapshot(self) -> ReplicaSnapshot:
         return ReplicaSnapshot(self.name, self.state, self.reachable, self.outstanding, self.restarts, self.detail)
-
-
-def choose(replicas: Sequence[ReplicaSnapshot], excluded: frozenset[str]) -> int | None:
-    """The index of the ready replica with the least outstanding requests, or None; the first of equals."""
-    candidates = [
-        (replica.outstanding, index)
-        for index, replica in enumerate(replicas)
-        if replica.state == "ready" and replica.reachable and replica.name not in excluded
-    ]
-    return min(candidates)[1] if candidates else None
