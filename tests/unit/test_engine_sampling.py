@@ -7,7 +7,7 @@ import pytest
 
 from forebay.engine.request import SamplingParams
 from forebay.engine.runner import StepLogits
-from forebay.engine.sampling import Draw, sample, uniform
+from forebay.engine.sampling import Draw, sample
 
 VOCAB = 50
 
@@ -66,11 +66,26 @@ def test_draws_follow_the_restricted_distribution(params: SamplingParams, num_to
     assert np.all(np.abs(frequencies - expected) <= 5 * np.sqrt(expected * (1 - expected) / count) + 1e-9)
 
 
-def test_few_sorted_candidates_and_all_of_them_give_the_same_draws():
+def test_few_sorted_candidates_and_all_of_them_give_the_same_restricted_draws():
     for vocab in (VOCAB, 5000):
         row = np.random.default_rng(2).normal(size=vocab)
-        for params in (SamplingParams(), SamplingParams(top_p=0.95), SamplingParams(top_k=30)):
+        for params in (SamplingParams(top_p=0.95), SamplingParams(top_k=30), SamplingParams(top_k=40, top_p=0.9)):
             assert np.array_equal(draw_many(row, params, 150, num_top=4), draw_many(row, params, 150, num_top=vocab))
+
+
+def test_logits_that_differ_a_little_seldom_change_a_draw():
+    """As they do with the shape of a step: a seed must survive it."""
+    random = np.random.default_rng(6)
+    row = random.normal(size=VOCAB) * 2
+    nearly = row + random.normal(size=VOCAB) * 1e-3
+    changed = draw_many(row, SamplingParams(), 2000) != draw_many(nearly, SamplingParams(), 2000)
+    assert changed.mean() < 0.005
+
+
+def test_a_top_k_of_more_than_there_is_and_a_top_p_of_1_allow_everything():
+    row = np.zeros(VOCAB)
+    for params in (SamplingParams(top_k=10 * VOCAB), SamplingParams(top_k=VOCAB), SamplingParams()):
+        assert set(draw_many(row, params, 2000, num_top=4)) == set(range(VOCAB))
 
 
 def test_temperature_zero_takes_the_largest_beside_rows_that_are_drawn():
@@ -91,11 +106,3 @@ def test_a_draw_depends_on_its_seed_and_position_and_not_on_its_neighbours():
 
 def test_no_rows_is_no_tokens():
     assert sample(step_logits(np.zeros((0, VOCAB)), []), []) == []
-
-
-def test_uniform_numbers_are_spread_and_differ_by_seed_and_position():
-    numbers = uniform(np.repeat(np.arange(100), 100), np.tile(np.arange(100), 100))
-    assert numbers.min() >= 0
-    assert numbers.max() < 1
-    assert len(np.unique(numbers)) == 10_000
-    assert np.all(np.abs(np.histogram(numbers, bins=10)[0] - 1000) < 150)

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ import openvino as ov
 from forebay.core.errors import UnsupportedMachine
 from forebay.engine.runtime.decoder_graph import build_decoder
 from forebay.engine.runtime.paged_graph import to_paged
+from forebay.engine.runtime.precision import InferencePrecision, native_precision
 from forebay.modelfiles.layout import tensor_shapes
 from forebay.modelfiles.model import DecoderConfig
 
@@ -39,7 +39,7 @@ class MachineReport:
 
     cpu: str
     usable_cores: int
-    inference_precision: Literal["bf16", "f32"]
+    inference_precision: InferencePrecision
     paged_attention: bool
     reason: str
 
@@ -49,12 +49,12 @@ def check_machine() -> MachineReport:
     core = ov.Core()
     try:
         cpu = str(core.get_property("CPU", "FULL_DEVICE_NAME"))
-        native_bf16 = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+        precision = native_precision(core)
     # A build of the runtime without its CPU plugin has no such device.
     except RuntimeError as error:
         return MachineReport("unknown", _usable_cores(), "f32", False, _first_line(error))
     reason = _why_not_paged(core)
-    return MachineReport(cpu, _usable_cores(), "bf16" if native_bf16 else "f32", not reason, reason)
+    return MachineReport(cpu, _usable_cores(), precision, not reason, reason)
 
 
 def require_paged_attention(report: MachineReport | None = None) -> None:

@@ -9,9 +9,10 @@ import openvino as ov
 from forebay.core.errors import ModelFileError
 from forebay.engine.runner import HostBlocks, RunnerCapacity, SequenceSlice, StepLogits
 from forebay.engine.runtime.kv_tensors import KvLayout, KvTensors
+from forebay.engine.runtime.precision import native_precision
 from forebay.engine.settings import KvPrecision
 
-_KV_TYPES: dict[KvPrecision, ov.Type] = {
+_KV_TYPES: dict[str, ov.Type] = {
     "f32": ov.Type.f32,
     "f16": ov.Type.f16,
     "bf16": ov.Type.bf16,
@@ -77,10 +78,11 @@ def _compile(model: ov.Model, kv_precision: KvPrecision, threads: int) -> ov.Com
     }
     if threads:
         options["INFERENCE_NUM_THREADS"] = threads
-    if kv_precision != "auto":
-        options["KV_CACHE_PRECISION"] = _KV_TYPES[kv_precision]
+    core = ov.Core()
+    # The plugin's own choice is u8, which makes an output depend on how its prompt was cut into steps.
+    options["KV_CACHE_PRECISION"] = _KV_TYPES[native_precision(core) if kv_precision == "auto" else kv_precision]
     try:
-        return ov.Core().compile_model(model, "CPU", options)
+        return core.compile_model(model, "CPU", options)
     except RuntimeError as error:
         raise ModelFileError(
             f"the runtime cannot compile the model with KV precision {kv_precision!r}: {error}. "
