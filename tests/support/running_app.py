@@ -49,7 +49,7 @@ def running(app: Litestar, hooks: ServerHooks | None = None) -> Iterator[Running
     started: list[tuple[asyncio.AbstractEventLoop, Server]] = []
 
     async def serve() -> None:
-        server = Server(app, bind("127.0.0.1", 0), hooks_with(hooks, listening.set), close_timeout_s=1)
+        server = Server(app, bind("127.0.0.1", 0), hooks_with(hooks, listening.set))
         started.append((asyncio.get_running_loop(), server))
         await server.run()
 

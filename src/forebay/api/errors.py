@@ -18,6 +18,7 @@ OPENAI_ERRORS: dict[type[errors.ForebayError], tuple[str, str | None]] = {
     errors.ModelNotFound: ("invalid_request_error", "model_not_found"),
     errors.RouteNotFound: ("invalid_request_error", "unknown_url"),
     errors.MethodNotAllowed: ("invalid_request_error", "method_not_allowed"),
+    errors.RequestTimeout: ("invalid_request_error", "request_timeout"),
     errors.BodyTooLarge: ("invalid_request_error", "request_too_large"),
     errors.UnsupportedMediaType: ("invalid_request_error", "unsupported_media_type"),
     errors.InternalError: ("server_error", "internal_error"),
@@ -51,10 +52,15 @@ def problem(error: errors.ForebayError) -> bytes:
 
 
 def headers(error: errors.ForebayError) -> dict[str, str]:
-    """The response headers beside `Content-Type`: how to prove who one is; when to come back."""
+    """The response headers beside `Content-Type`: how to prove who one is; when to come back;
+    that the connection ends.
+    """
     found: dict[str, str] = {}
     if isinstance(error, errors.InvalidApiKey):
         found["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, errors.RequestTimeout):
+        # The rest of the body may still come; it must not be taken for the next request.
+        found["Connection"] = "close"
     if error.retry_after_s is not None:
         found["Retry-After"] = str(max(1, round(error.retry_after_s)))
         found["retry-after-ms"] = str(max(1, round(error.retry_after_s * 1000)))

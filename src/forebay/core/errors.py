@@ -85,6 +85,14 @@ class MethodNotAllowed(ForebayError):
     title = "Method not allowed"
 
 
+class RequestTimeout(ForebayError):
+    """The request's body did not arrive in time."""
+
+    type = "request-timeout"
+    status = 408
+    title = "Request timeout"
+
+
 class BodyTooLarge(ForebayError):
     """The body is larger than the server takes."""
 

@@ -9,6 +9,7 @@ from forebay.web.access_log import AccessLogMiddleware
 from forebay.web.head import HeadMiddleware
 from forebay.web.problems import exception_handlers
 from forebay.web.request_id import RequestIdMiddleware
+from forebay.web.running import watch_requests
 
 
 def build_app(route_handlers: Sequence[ControllerRouterHandler]) -> Litestar:
@@ -24,5 +25,6 @@ def build_app(route_handlers: Sequence[ControllerRouterHandler]) -> Litestar:
         request_max_body_size=None,
     )
     # Litestar runs its middleware only behind a route that matched; these see unknown paths and methods too.
-    app.asgi_handler = RequestIdMiddleware(AccessLogMiddleware(HeadMiddleware(app.asgi_handler)))
+    watched = watch_requests(app, HeadMiddleware(app.asgi_handler))
+    app.asgi_handler = RequestIdMiddleware(AccessLogMiddleware(watched))
     return app

@@ -1,31 +1,52 @@
 """Reading a request's body, so much and no more."""
 
+import asyncio
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from litestar import Request
 from litestar.types import Receive
 
 from forebay.api.decoding import decode
-from forebay.core.errors import BodyTooLarge, UnsupportedMediaType
+from forebay.core.errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType
 from forebay.web.disconnect import DisconnectError
 
 T = TypeVar("T")
 
 DEFAULT_MAX_BODY_BYTES = 8 * 2**20
+DEFAULT_BODY_TIMEOUT_S = 60.0
+MAX_LENGTH_DIGITS = 20
+"""Of a Content-Length: as many as 64 bits have."""
 
 
-async def read_json(request: Request[Any, Any, Any], type_: type[T], max_bytes: int) -> T:
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """How large a body may be, and how long it may take to arrive."""
+
+    max_bytes: int
+    timeout_s: float
+
+
+async def read_json(request: Request[Any, Any, Any], type_: type[T], limits: BodyLimits) -> T:
     """The body as a `type_`. Raises what `read_body` and `api.decoding.decode` raise, and UnsupportedMediaType."""
     require_json(request)
-    return decode(await read_body(request, max_bytes), type_)
+    return decode(await read_body(request, limits), type_)
 
 
-async def read_body(request: Request[Any, Any, Any], max_bytes: int) -> bytes:
-    """The body. Raises BodyTooLarge above `max_bytes`, its length declared or not, and DisconnectError."""
+async def read_body(request: Request[Any, Any, Any], limits: BodyLimits) -> bytes:
+    """The body. Raises BodyTooLarge, its length declared or not, InvalidRequest, RequestTimeout and DisconnectError."""
     declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > max_bytes:
-        raise _too_large(max_bytes)
-    return await _receive_body(request.receive, max_bytes)
+    if len(declared) > MAX_LENGTH_DIGITS:
+        raise InvalidRequest(f"Content-Length has {len(declared)} digits; write the length without leading zeros.")
+    if declared.isdecimal() and int(declared) > limits.max_bytes:
+        raise _too_large(limits.max_bytes)
+    try:
+        async with asyncio.timeout(limits.timeout_s):
+            return await _receive_body(request.receive, limits.max_bytes)
+    except TimeoutError:
+        raise RequestTimeout(
+            f"The request body did not arrive within {limits.timeout_s:g} s; send the request again."
+        ) from None
 
 
 def require_json(request: Request[Any, Any, Any]) -> None:

@@ -18,6 +18,7 @@ from litestar import Litestar
 from uvicorn.loops.auto import auto_loop_factory
 
 from forebay.core.errors import ConfigurationError
+from forebay.web.running import running_requests
 
 logger = structlog.get_logger(__name__)
 
@@ -25,6 +26,13 @@ KEEP_ALIVE_S = 75
 """Longer than clients keep idle connections, so that it is they who close: then none sends into a closing one."""
 
 BACKLOG = 2048
+
+END_LIMIT_S = 0.5
+"""For the last words to requests that are ended."""
+GIVE_UP_S = 2
+"""For requests that do not even end when their connection is gone."""
+CLOSE_LIMIT_S = 0.4
+"""For what was written to leave, after which connections are broken off."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -79,18 +87,17 @@ class ServerHooks:
 class Server:
     """Serves one application on one bound socket.
 
-    SIGTERM and SIGINT (where `run` is in the main thread) and `stop` drain and then end it, giving responses that are
-    still being sent `close_timeout_s` seconds; the second time they end it at once.
+    SIGTERM and SIGINT (where `run` is in the main thread) and `stop` drain it; the second time they cut that short.
+    What still runs then is ended with CapacityUnavailable, within a second.
     """
 
-    def __init__(
-        self, app: Litestar, bound: socket.socket, hooks: ServerHooks | None = None, *, close_timeout_s: int = 5
-    ) -> None:
+    def __init__(self, app: Litestar, bound: socket.socket, hooks: ServerHooks | None = None) -> None:
         self._socket = bound
+        self._requests = running_requests(app)
         self._hooks = hooks or ServerHooks()
         self._stop = asyncio.Event()
         self._stop_now = asyncio.Event()
-        self._uvicorn = _Uvicorn(_config(app, close_timeout_s), lambda: self._hooks.on_listening(self.port))
+        self._uvicorn = _Uvicorn(_config(app), lambda: self._hooks.on_listening(self.port))
 
     @property
     def port(self) -> int:
@@ -102,10 +109,8 @@ class Server:
             async with asyncio.TaskGroup() as tasks:
                 serving = tasks.create_task(self._uvicorn.serve(sockets=[self._socket]))
                 stopping = tasks.create_task(self._stop_in_order())
-                hurrying = tasks.create_task(self._stop_at_once(stopping))
                 await asyncio.wait((serving,))
                 stopping.cancel()
-                hurrying.cancel()
         # A connection that came while the server was closing would otherwise never be answered, nor closed.
         self._uvicorn.break_off()
 
@@ -117,15 +122,26 @@ class Server:
         await self._stop.wait()
         logger.info("draining")
         try:
-            await self._hooks.drain()
+            await self._drain_unless_hurried()
         finally:
+            await self._requests.end(END_LIMIT_S)
             self._uvicorn.should_exit = True
+        # A client that does not read would keep its connection, and the server, from closing.
+        await asyncio.sleep(CLOSE_LIMIT_S)
+        self._uvicorn.break_off()
 
-    async def _stop_at_once(self, stopping: "asyncio.Task[None]") -> None:
-        await self._stop_now.wait()
-        logger.warning("stopping at once")
-        stopping.cancel()
-        self._uvicorn.abort()
+    async def _drain_unless_hurried(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            draining = tasks.create_task(self._drain())
+            hurried = tasks.create_task(self._stop_now.wait())
+            await asyncio.wait((draining, hurried), return_when=asyncio.FIRST_COMPLETED)
+            if hurried.done():
+                logger.warning("stopping at once")
+            draining.cancel()
+            hurried.cancel()
+
+    async def _drain(self) -> None:
+        await self._hooks.drain()
 
     @contextmanager
     def _signals(self) -> Generator[None, None, None]:
@@ -160,23 +176,17 @@ class _Uvicorn(uvicorn.Server):
     def capture_signals(self) -> Generator[None, None, None]:
         yield
 
-    def abort(self) -> None:
-        """Break off every connection, and end."""
-        self.should_exit = self.force_exit = True
-        self.break_off()
-
     def break_off(self) -> None:
-        """Give up whatever is still being answered, and close its connections."""
-        for task in self.server_state.tasks:
-            task.cancel()
-        for connection in self.server_state.connections:
+        """Close every connection, whatever was still to be sent."""
+        for connection in list(self.server_state.connections):
             connection.transport.abort()
 
 
-def _config(app: Litestar, close_timeout_s: int) -> uvicorn.Config:
+def _config(app: Litestar) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11" if sys.platform == "win32" else "httptools",
+        # By name, as the parser below it is not there on Windows.
+        http="h11" if sys.platform == "win32" else "forebay.web.http_protocol:HttpProtocol",
         ws="none",
         proxy_headers=False,
         lifespan="on",
@@ -185,7 +195,7 @@ def _config(app: Litestar, close_timeout_s: int) -> uvicorn.Config:
         server_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=close_timeout_s,
+        timeout_graceful_shutdown=GIVE_UP_S,
     )
 
 
