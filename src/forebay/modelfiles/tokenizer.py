@@ -6,6 +6,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from forebay.core.errors import ModelFileError
+from forebay.modelfiles.token_chars import token_chars
 
 
 class ModelTokenizer:
@@ -16,6 +17,7 @@ class ModelTokenizer:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
+        self._token_chars = token_chars(tokenizer)
 
     @classmethod
     def from_json(cls, path: Path) -> "ModelTokenizer":
@@ -39,11 +41,16 @@ class ModelTokenizer:
         `add_special_tokens` adds what the model wants around a raw text (mostly a begin token); a rendered chat
         template has its own.
         """
-        return self._tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        # Of the library's ways the batch ones alone let other threads run meanwhile; this one leaves out offsets.
+        return self._tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0].ids
+
+    def least_tokens(self, text: str) -> int:
+        """So many tokens `text` has at least; found at once, mostly far too low, 0 where nothing can be told."""
+        return 0 if self._token_chars is None else self._token_chars.least_tokens(text)
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """The text of `token_ids`; bytes that are not yet whole characters appear as U+FFFD."""
-        return self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
+        return self._tokenizer.decode_batch([list(token_ids)], skip_special_tokens=skip_special_tokens)[0]
 
     def token_id(self, text: str) -> int | None:
         """The id of the one token that is written `text` in the vocabulary, if there is one."""

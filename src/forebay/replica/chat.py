@@ -42,7 +42,7 @@ def chat_route(service: ReplicaService, guards: list[Guard]) -> HTTPRouteHandler
     @post("/v1/chat/completions", guards=guards)
     async def chat_completions(request: Request[Any, Any, Any]) -> ASGIApp:
         arrived = service.clock.now()
-        asked = await read_json(request, ChatCompletionRequest, service.settings.max_body_bytes)
+        asked = await read_json(request, ChatCompletionRequest, service.settings.body_limits)
         service.require_model(asked.model)
         public = public_prefix_tokens(request.headers, service.settings)
         prompt = await service.prompts.of_chat(asked.messages)

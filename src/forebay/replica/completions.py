@@ -34,7 +34,7 @@ def completion_route(service: ReplicaService, guards: list[Guard]) -> HTTPRouteH
     @post("/v1/completions", guards=guards)
     async def completions(request: Request[Any, Any, Any]) -> ASGIApp:
         arrived = service.clock.now()
-        asked = await read_json(request, CompletionRequest, service.settings.max_body_bytes)
+        asked = await read_json(request, CompletionRequest, service.settings.body_limits)
         service.require_model(asked.model)
         public = public_prefix_tokens(request.headers, service.settings)
         prompt = await _prompt_tokens(service, asked.single_prompt)

@@ -24,7 +24,7 @@ class ReplicaService:
         self.model_name = settings.served_model_name or model.name
         self.root_name = model.name
         self.created = int(time.time())
-        self.prompts = Prompts(model)
+        self.prompts = Prompts(model, engine.max_model_len)
         self.metrics = ReplicaMetrics(self.model_name, engine.stats, self.clock)
         self._engine = engine
         self._draining = False

@@ -18,18 +18,18 @@ def tokenization_routes(service: ReplicaService, guards: list[Guard]) -> list[HT
 
     @post("/tokenize", guards=guards)
     async def tokenize(request: Request[Any, Any, Any]) -> ASGIApp:
-        asked = await read_json(request, TokenizeRequest, service.settings.max_body_bytes)
+        asked = await read_json(request, TokenizeRequest, service.settings.body_limits)
         if asked.model is not None:
             service.require_model(asked.model)
         tokens = await _tokens(service, asked)
-        strings = [service.prompts.token_text(token) for token in tokens] if asked.return_token_strs else None
+        strings = await service.prompts.token_texts(tokens) if asked.return_token_strs else None
         return json_response(
             TokenizeResponse(count=len(tokens), max_model_len=service.max_model_len, tokens=tokens, token_strs=strings)
         )
 
     @post("/detokenize", guards=guards)
     async def detokenize(request: Request[Any, Any, Any]) -> ASGIApp:
-        asked = await read_json(request, DetokenizeRequest, service.settings.max_body_bytes)
+        asked = await read_json(request, DetokenizeRequest, service.settings.body_limits)
         if asked.model is not None:
             service.require_model(asked.model)
         tokens = service.prompts.of_token_ids(asked.tokens, "tokens")
@@ -44,5 +44,8 @@ async def _tokens(service: ReplicaService, asked: TokenizeRequest) -> list[int]:
             asked.messages,
             add_generation_prompt=asked.add_generation_prompt is not False,
             add_special_tokens=bool(asked.add_special_tokens),
+            must_fit=False,
         )
-    return await service.prompts.of_text(asked.prompt or "", add_special_tokens=asked.add_special_tokens is not False)
+    return await service.prompts.of_text(
+        asked.prompt or "", add_special_tokens=asked.add_special_tokens is not False, must_fit=False
+    )

@@ -137,3 +137,51 @@ def test_a_key_is_wanted_where_there_is_one(replica: Replica) -> None:
         assert http.post(CHAT, json=GOOD, headers={"Authorization": "Bearer secret-key"}).status_code == 200
         with pytest.raises(openai.AuthenticationError):
             OpenAI(base_url=f"{app.url}/v1", api_key="wrong", max_retries=0).models.list()
+
+
+def test_a_text_that_can_never_fit_is_refused_before_it_is_cut_into_tokens(http: httpx.Client) -> None:
+    text = "x" * 99_000
+    for path, body in (
+        (CHAT, {"messages": [{"role": "user", "content": text}]}),
+        ("/v1/completions", {"prompt": text}),
+    ):
+        error = problem(http.post(path, json={"model": MODEL, **body}), 400, "context-too-long")
+        assert "at the very least" in error["message"]
+    assert http.post("/tokenize", json={"model": MODEL, "prompt": text}).json()["count"] == 99_000
+
+
+def test_an_absurd_content_length_is_the_client_s_fault(replica: Replica) -> None:
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: a\r\nContent-Length: {'0' * 5000}5\r\n\r\n{{}}   ".encode()
+    with replica.app.connect() as connection:
+        connection.sendall(head)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(replica: Replica) -> None:
+    settings = ReplicaSettings(served_model_name=MODEL, body_timeout_s=0.2)
+    with running(create_app(replica.engine, replica.model, settings)) as app:
+        answer = app.raw(f"POST {CHAT} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{{".encode())
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"request-timeout" in answer
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_an_offer_of_another_protocol_is_not_taken_up(replica: Replica, chunked: bool) -> None:
+    """As `curl --http2` makes it."""
+    body = json.dumps(GOOD).encode()
+    length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(body)}"
+    sent = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: a\r\n{length}\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+    offer = "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\nContent-Type: application/json\r\n\r\n"
+    plain = b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    request = head.encode() + offer.encode() + sent
+    for cut in (len(head) + len(offer), len(head) + len(offer) + 10, 30, len(request)):
+        with replica.app.connect() as connection:
+            connection.sendall(request[:cut])
+            connection.sendall(request[cut:] + plain)
+            answer = bytearray()
+            while piece := connection.recv(65536):
+                answer += piece
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b'"chat.completion"' in answer
+        assert answer.count(b"HTTP/1.1 200 ") == 2, "the connection goes on with the next request"

@@ -24,7 +24,7 @@ def drain_timeout_s() -> float:
 @pytest.fixture
 def process(tiny_model: str, drain_timeout_s: float) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "tests.support.replica_process", tiny_model, str(drain_timeout_s)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as started:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
         try:
             yield started
         finally:
@@ -68,11 +68,15 @@ def test_told_to_stop_it_finishes_what_runs_and_takes_nothing_new(process: subpr
 
 
 def test_told_twice_it_stops_at_once(process: subprocess.Popen[str], port: int) -> None:
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as http, stream(port, 8000):
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}") as http, stream(port, 8000) as running:
         process.send_signal(signal.SIGINT)
         eventually("it drains", lambda: http.get("/health").status_code == 503)
         process.send_signal(signal.SIGINT)
+        *_, last = rest(running).removesuffix(b"\n\n\r\n0\r\n\r\n").split(b"data: ")
+        assert json.loads(last)["error"]["code"] == "capacity_unavailable"
         assert process.wait(5) == 0
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
 
 
 @pytest.mark.parametrize("drain_timeout_s", [0.5])
