@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from forebay.core.clock import ManualClock
-from forebay.fleet.driver import ReplicaStartError
+from forebay.fleet.driver import Ending, LogEnd, ReplicaStartError
 from forebay.fleet.replica import Endpoint, Replica
 from forebay.fleet.settings import FleetSettings
 from forebay.fleet.supervisor import ProbeError, Supervisor
@@ -27,6 +29,7 @@ class Scripted:
         self.stops = 0
         self.healthy = True
         self.probes = 0
+        self.window: int | None = None
         self._death = asyncio.Event()
 
     endpoint = ENDPOINT
@@ -38,9 +41,9 @@ class Scripted:
             raise ReplicaStartError(f"{name} cannot start", permanent=True)
         return self
 
-    async def exited(self) -> str:
+    async def exited(self) -> Ending:
         await self._death.wait()
-        return "died"
+        return Ending("died", LogEnd(Path("/logs/r.log"), ("one", "two")))
 
     async def stop(self) -> None:
         self.stops += 1
@@ -50,6 +53,11 @@ class Scripted:
         self.probes += 1
         if not self.healthy:
             raise ProbeError("sick")
+
+    async def windows(self, endpoint: Endpoint) -> dict[str, int | None]:
+        if self.window is None:
+            raise ProbeError("does not list its models")
+        return {"m": self.window, "other": 1}
 
     def die(self) -> None:
         self._death.set()
@@ -83,6 +91,34 @@ def test_it_becomes_ready_and_is_stopped_at_the_end() -> None:
         assert replica.state == "gone"
 
     asyncio.run(life())
+
+
+def test_one_that_becomes_ready_tells_its_window() -> None:
+    async def life() -> None:
+        scripted = Scripted()
+        async with supervised(scripted) as (replica, _):
+            await reach(lambda: replica.state == "ready")
+            assert replica.max_model_len is None
+            scripted.window = 2048
+            scripted.die()
+            await reach(lambda: replica.max_model_len == 2048)
+
+    asyncio.run(life())
+
+
+def test_the_log_says_why_one_is_gone_and_what_it_wrote_last() -> None:
+    async def life() -> None:
+        scripted = Scripted()
+        async with supervised(scripted) as (replica, _):
+            await reach(lambda: replica.state == "ready")
+            scripted.die()
+            await reach(lambda: replica.restarts == 1)
+
+    with capture_logs() as logs:
+        asyncio.run(life())
+    (gone,) = [entry for entry in logs if entry["event"] == "replica is gone"]
+    assert gone["reason"] == "died"
+    assert (gone["log_file"], gone["last_lines"]) == ("/logs/r.log", ["one", "two"])
 
 
 def test_a_death_is_followed_by_a_new_start() -> None:
@@ -160,3 +196,51 @@ def test_one_that_never_becomes_healthy_is_replaced_when_its_time_is_over(health
             assert (scripted.starts > 1) is not healthy_after
 
     asyncio.run(life())
+
+
+class Faulty(Scripted):
+    """Raises what no driver or prober should, once in each place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults = ["start", "exited", "stop", "probe", "windows"]
+
+    def _fault(self, place: str) -> None:
+        if place in self.faults:
+            self.faults.remove(place)
+            raise RuntimeError(place)
+
+    async def start(self, name: str) -> "Scripted":
+        started = await super().start(name)
+        self._fault("start")
+        return started
+
+    async def exited(self) -> Ending:
+        self._fault("exited")
+        return await super().exited()
+
+    async def stop(self) -> None:
+        self._fault("stop")
+        await super().stop()
+
+    async def probe(self, endpoint: Endpoint) -> None:
+        self._fault("probe")
+        await super().probe(endpoint)
+
+    async def windows(self, endpoint: Endpoint) -> dict[str, int | None]:
+        self._fault("windows")
+        return await super().windows(endpoint)
+
+
+def test_no_fault_of_a_driver_or_a_prober_ends_the_supervision() -> None:
+    async def life() -> None:
+        faulty = Faulty()
+        async with supervised(faulty) as (replica, supervisor):
+            await supervisor.first_start.wait()
+            assert "RuntimeError" in replica.detail
+            await reach(lambda: not faulty.faults and replica.state == "ready" and replica.reachable)
+            assert faulty.starts == 4
+
+    with capture_logs() as logs:
+        asyncio.run(life())
+    assert [entry["event"] for entry in logs].count("a replica's supervision failed") == 5

@@ -117,6 +117,10 @@ def test_a_stream_is_relayed_byte_for_byte() -> None:
         (STREAM_HEAD + chunked(b"data: {}\n\n"), True),
         (STREAM_HEAD + chunked(b"data: {}\n\n") + b"zz\r\n", True),
         (STREAM_HEAD + chunked(b"data: {}\n\n") + b"0\r\n\r\n", True),
+        (STREAM_HEAD + chunked(b'data: {"error": null}\n\n') + b"0\r\n\r\n", True),
+        (STREAM_HEAD + chunked(b'data: {"text": "[DONE]"}\n\n') + b"0\r\n\r\n", True),
+        (STREAM_HEAD + chunked(b'data: {"text": "\\"error\\" [DONE]') + b"0\r\n\r\n", True),
+        (STREAM_HEAD + chunked(b"data: oh no\n\ndata: [DONE]\n\n") + b"0\r\n\r\n", True),
     ],
 )
 def test_garbage_and_broken_answers_are_the_replica_s_failure(answer: bytes, stream: bool) -> None:
@@ -205,3 +209,50 @@ def test_a_probe_of_a_silent_server_ends() -> None:
 
     with pytest.raises(ProbeError, match="no answer"):
         asyncio.run(run())
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n", b""])
+def test_every_line_end_and_a_last_one_that_is_missing_will_do(end: bytes) -> None:
+    events = b"data: {}\n\n" + b"data: [DONE]" + end
+    assert asked(saying(STREAM_HEAD + chunked(events) + b"0\r\n\r\n"), stream=True).startswith(events)
+
+
+def test_of_a_stream_that_dies_within_an_event_only_the_whole_ones_are_told() -> None:
+    async def run() -> list[bytes]:
+        told: list[bytes] = []
+        answer = STREAM_HEAD + chunked(b'data: {"a": 1}\n\ndata: {"a": ')
+        async with (
+            server(saying(answer)) as endpoint,
+            UpstreamClient(SETTINGS) as client,
+            client.post("big", endpoint, "completions", b"{}", stream=True) as relayed,
+        ):
+            with pytest.raises(UpstreamFailed):
+                async for events in relayed.events():
+                    told.append(events)  # noqa: PERF401  # what came before the failure counts
+        return told
+
+    assert asyncio.run(run()) == [b'data: {"a": 1}\n\n']
+
+
+UNUSABLE = [
+    Endpoint("http://127.0.0.1:9/v1", "m", "a\nkey", True, "http://127.0.0.1:9/health"),
+    Endpoint(f"http://{'a' * 70}.b/v1", "m", None, True, f"http://{'a' * 70}.b/health"),
+    Endpoint("http://a..b/v1", "m", None, True, "http://a..b/health"),
+    Endpoint("http://[::1/v1", "m", None, True, "http://[::1/health"),
+    Endpoint("http://a:99999/v1", "m", None, True, "http://a:99999/health"),
+]
+
+
+@pytest.mark.parametrize("endpoint", UNUSABLE, ids=range(len(UNUSABLE)))
+def test_an_endpoint_that_cannot_be_used_is_that_pool_s_failure(endpoint: Endpoint) -> None:
+    async def run() -> None:
+        async with UpstreamClient(SETTINGS) as client:
+            with pytest.raises(ProbeError):
+                await client.probe(endpoint)
+            with pytest.raises(ProbeError):
+                await client.windows(endpoint)
+
+    asyncio.run(run())
+    with pytest.raises((UpstreamFailed, UnreachableError)) as failed:
+        asyncio.run(post(endpoint))
+    assert "key" not in str(failed.value)

@@ -1,19 +1,38 @@
 """What the fleet needs of whatever runs replicas."""
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from forebay.fleet.replica import Endpoint
 
 
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where a replica's log is, and its last lines."""
+
+    file: Path
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a replica is gone, in one line, and what it wrote, where that is known."""
+
+    reason: str
+    log: LogEnd | None = None
+
+
 class ReplicaStartError(Exception):
-    """A replica did not come up; the message says why and carries the end of its log.
+    """A replica did not come up; the message says why, in one line.
 
     `permanent` says that it will not come up by trying again: its settings or its model are wrong.
     """
 
-    def __init__(self, message: str, *, permanent: bool) -> None:
+    def __init__(self, message: str, *, permanent: bool, log: LogEnd | None = None) -> None:
         super().__init__(message)
         self.permanent = permanent
+        self.log = log
 
 
 class RunningReplica(Protocol):
@@ -22,7 +41,7 @@ class RunningReplica(Protocol):
     @property
     def endpoint(self) -> Endpoint: ...
 
-    async def exited(self) -> str:
+    async def exited(self) -> Ending:
         """Wait until it is gone; returns why."""
         ...
 

@@ -15,8 +15,10 @@ def renamed(answer: bytes, alias: str) -> bytes:
     Raises UpstreamFailed where it is not a JSON object.
     """
     try:
+        # The decoder does not look at the bytes of fields that it does not need.
+        str(answer, "utf-8")
         fields = _fields.decode(answer)
-    except msgspec.DecodeError:
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         raise UpstreamFailed("The model's server answered with something other than a JSON object.") from None
     if "model" in fields:
         fields["model"] = msgspec.Raw(msgspec.json.encode(alias))

@@ -53,6 +53,11 @@ class Pool:
         """Whether any replica would take a request now."""
         return choose(self.snapshots(), frozenset()) is not None
 
+    @property
+    def max_model_len(self) -> int | None:
+        """Prompt plus output tokens that any of its replicas takes; None where none has told."""
+        return min((each.max_model_len for each in self._replicas if each.max_model_len is not None), default=None)
+
     def snapshots(self) -> tuple[ReplicaSnapshot, ...]:
         return tuple(replica.snapshot() for replica in self._replicas)
 

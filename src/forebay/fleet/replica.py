@@ -33,6 +33,8 @@ class Replica:
         self.outstanding = 0
         self.restarts = 0
         self.reachable = False
+        self.max_model_len: int | None = None
+        """Prompt plus output tokens, where it has told when it last became ready."""
         self.suspected = asyncio.Event()
         """Set when a request could not reach it, so that it is probed at once."""
 

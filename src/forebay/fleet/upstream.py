@@ -7,9 +7,11 @@ from types import TracebackType
 from typing import Self
 
 import aiohttp
+import msgspec
 
 from forebay.api import sse
 from forebay.core.errors import UpstreamFailed
+from forebay.fleet.event_relay import EventRelay
 from forebay.fleet.replica import Endpoint
 from forebay.fleet.settings import FleetSettings
 from forebay.fleet.supervisor import ProbeError
@@ -22,7 +24,16 @@ meet a connection that is just being closed."""
 MAX_ERROR_BYTES = 65536
 UNREACHABLE = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """What a request may be sent elsewhere after: not a byte of it had left."""
-LAST_BYTES = 1024
+MAX_LISTING_BYTES = 4 * 2**20
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    id: str
+    max_model_len: int | None = None
+
+
+class _Listing(msgspec.Struct, frozen=True):
+    data: list[_Listed]
 
 
 class UnreachableError(Exception):
@@ -44,15 +55,19 @@ class UpstreamAnswer:
             raise _broken(self._pool, error) from error
 
     async def events(self) -> AsyncGenerator[bytes]:
-        """The stream's bytes as they come. Raises UpstreamFailed where it breaks off or ends without its end mark."""
-        last = b""
+        """The stream's events as they come, byte for byte. Raises UpstreamFailed where it breaks off, has a malformed
+        event or ends without its end mark.
+        """
+        relay = EventRelay(self._pool)
         try:
             async for chunk in self._response.content.iter_any():
-                last = (last + chunk)[-LAST_BYTES:]
-                yield chunk
+                if events := relay.feed(chunk):
+                    yield events
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             raise _broken(self._pool, error) from error
-        if sse.DONE_DATA not in last and b'"error"' not in last:
+        if events := relay.finish():
+            yield events
+        if not relay.ended:
             raise UpstreamFailed(
                 f"A replica of the pool {self._pool} ended its answer too early. Send the request again."
             )
@@ -99,7 +114,8 @@ class UpstreamClient:
             )
         except UNREACHABLE as error:
             raise UnreachableError(f"cannot be reached ({_reason(error)})") from error
-        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+        # Whatever the library makes of an address or a key, it is this pool's failure alone.
+        except Exception as error:
             raise _broken(pool, error) from error
         try:
             await _require_success(pool, endpoint, response, stream=stream)
@@ -110,21 +126,38 @@ class UpstreamClient:
 
     async def probe(self, endpoint: Endpoint) -> None:
         """Raises ProbeError."""
-        limit_s = self._settings.probe_timeout_s
-        try:
-            async with (
-                asyncio.timeout(limit_s),
-                self._http.get(endpoint.health_url, headers=_authorization(endpoint)) as answer,
-            ):
-                status = answer.status
-        except TimeoutError:
-            raise ProbeError(f"no answer from {endpoint.health_url} within {limit_s:g} s") from None
-        except (aiohttp.ClientError, ConnectionError) as error:
-            raise ProbeError(f"cannot be reached at {endpoint.health_url} ({_reason(error)})") from None
+        status, _ = await self._get(endpoint, endpoint.health_url)
         if status in {401, 403}:
             raise ProbeError(f"refused the configured key at {endpoint.health_url} (status {status})")
         if status >= 500 or (status >= 400 and endpoint.takes_priority):
             raise ProbeError(f"status {status} from {endpoint.health_url}")
+
+    async def windows(self, endpoint: Endpoint) -> dict[str, int | None]:
+        """The models that the server lists, each with its `max_model_len` where it tells.
+
+        Raises ProbeError where it does not list them.
+        """
+        url = f"{endpoint.base_url}/models"
+        status, body = await self._get(endpoint, url)
+        if status != 200:
+            raise ProbeError(f"status {status} from {url}")
+        try:
+            listed = msgspec.json.decode(body, type=_Listing).data
+        except (msgspec.DecodeError, RecursionError):
+            raise ProbeError(f"{url} does not list models as OpenAI's API does") from None
+        return {model.id: model.max_model_len for model in listed}
+
+    async def _get(self, endpoint: Endpoint, url: str) -> tuple[int, bytes]:
+        """Status and body, within the probe timeout. Raises ProbeError where there is no answer."""
+        limit_s = self._settings.probe_timeout_s
+        try:
+            async with asyncio.timeout(limit_s), self._http.get(url, headers=_authorization(endpoint)) as answer:
+                return answer.status, await answer.content.read(MAX_LISTING_BYTES)
+        except TimeoutError:
+            raise ProbeError(f"no answer from {url} within {limit_s:g} s") from None
+        # Likewise: a probe must not end in anything that its supervisor does not expect.
+        except Exception as error:
+            raise ProbeError(f"cannot be reached at {url} ({_reason(error)})") from None
 
     @property
     def _http(self) -> aiohttp.ClientSession:

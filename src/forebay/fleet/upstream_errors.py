@@ -60,7 +60,7 @@ def _words(body: bytes) -> tuple[str, str | None, str | None]:
     unclear = "The model's server refused the request without saying why; check its fields.", None, None
     try:
         answer: Any = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return unclear
     if not isinstance(answer, dict):
         return unclear

@@ -4,6 +4,7 @@ import asyncio
 import signal
 from contextlib import suppress
 
+from forebay.fleet.driver import LogEnd
 from forebay.fleet.drivers.process_log import ProcessLog
 
 LAST_OUTPUT_S = 1.0
@@ -52,17 +53,15 @@ class ChildProcess:
                 self._process.stdin.close()
             self._log.close()
 
-    def where(self) -> str:
+    def log_end(self) -> LogEnd:
         """The end of its log, and where all of it is."""
-        return f"The end of its log ({self._log.path}):\n{self._log.tail() or '(nothing was written)'}"
+        return LogEnd(self._log.path, self._log.tail())
 
     async def _keep_output(self) -> None:
         output = self._process.stdout
         assert output is not None, "the child was started with a pipe for its output"
         while chunk := await output.read(READ_BYTES):
-            # A full disk must not stop the child: what cannot be written is read all the same.
-            with suppress(OSError):
-                self._log.write(chunk)
+            self._log.write(chunk)
 
     def ending(self) -> str:
         """How it ended."""

@@ -6,17 +6,20 @@ process alone, which then ends its children in order.
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import msgspec
 
 from forebay.core.ids import new_id
 from forebay.core.units import MIB
 from forebay.engine.settings import EngineSettings
-from forebay.fleet.driver import ReplicaStartError
+from forebay.fleet.driver import Ending, ReplicaStartError
 from forebay.fleet.drivers.child_process import ChildProcess
 from forebay.fleet.drivers.process_log import ProcessLog
 from forebay.fleet.replica import Endpoint
@@ -25,8 +28,6 @@ from forebay.fleet.settings import FleetSettings
 REPLICA_KEY_VARIABLE = "FOREBAY_REPLICA_API_KEY"
 EXIT_NOT_RETRYABLE = 78
 """Exit code of a process whose settings, model or machine are wrong (sysexits' EX_CONFIG)."""
-
-PORT_POLL_S = 0.05
 
 INHERITED_VARIABLES = frozenset(
     {
@@ -91,39 +92,33 @@ class LocalDriver:
         self._settings = settings
 
     async def start(self, name: str) -> "LocalReplica":
-        port_file = self._pool.data_dir / "run" / f"{new_id(name)}.port"
         token = new_id("replica")
-        try:
-            child = await self._spawn(name, port_file, token)
-        except OSError as error:
-            raise ReplicaStartError(
-                f"The engine process of {name} cannot be started: {error}.", permanent=False
-            ) from error
-        try:
-            port = await self._wait_for_port(name, child, port_file)
-        except BaseException:
-            await child.stop()
-            raise
-        finally:
-            port_file.unlink(missing_ok=True)
+        async with _PortPipe() as ports:
+            try:
+                child = await self._spawn(name, ports, token)
+            except OSError as error:
+                raise ReplicaStartError(
+                    f"The engine process of {name} cannot be started: {error}.", permanent=False
+                ) from error
+            try:
+                port = await self._wait_for_port(name, child, ports)
+            except BaseException:
+                await child.stop()
+                raise
         return LocalReplica(child, self._endpoint(port, token))
 
-    async def _spawn(self, name: str, port_file: Path, token: str) -> ChildProcess:
-        port_file.parent.mkdir(parents=True, exist_ok=True)
+    async def _spawn(self, name: str, ports: "_PortPipe", token: str) -> ChildProcess:
         log = ProcessLog(self._pool.data_dir / "logs" / f"{name}.log", self._settings.log_max_mb * MIB)
-        try:
-            process = await self._execute(port_file, token)
-        except BaseException:
-            log.close()
-            raise
+        process = await self._execute(ports.child_end, token)
+        ports.given_away()
         return ChildProcess(process, log, self._settings.stop_timeout_s)
 
-    async def _execute(self, port_file: Path, token: str) -> asyncio.subprocess.Process:
+    async def _execute(self, port_fd: int, token: str) -> asyncio.subprocess.Process:
         pool = self._pool
         arguments: Sequence[str | Path] = [
             *("-m", "forebay", "engine", "serve", "--model", pool.model),
             *("--served-model-name", pool.served_model_name, "--host", "127.0.0.1", "--port", "0"),
-            *("--port-file", port_file, "--cache-dir", pool.cache_dir, "--exit-with-parent"),
+            *("--port-fd", str(port_fd), "--cache-dir", pool.cache_dir, "--exit-with-parent"),
             *engine_arguments(pool.engine),
         ]
         return await asyncio.create_subprocess_exec(
@@ -134,26 +129,28 @@ class LocalDriver:
             stderr=asyncio.subprocess.STDOUT,
             env=child_environment(pool.environment, token),
             start_new_session=True,
+            pass_fds=(port_fd,),
         )
 
-    async def _wait_for_port(self, name: str, child: ChildProcess, port_file: Path) -> int:
-        """The port that the child wrote once it listens."""
+    async def _wait_for_port(self, name: str, child: ChildProcess, ports: "_PortPipe") -> int:
+        """The port that the child tells once it listens."""
         limit_s = self._settings.start_timeout_s
         async with asyncio.TaskGroup() as tasks:
             exiting = tasks.create_task(child.exited())
-            port = await _port_unless(exiting, port_file, limit_s)
+            port = await _port_unless(exiting, ports, limit_s)
             exiting.cancel()
         if port is not None:
             return port
         if child.return_code is None:
             raise ReplicaStartError(
-                f"The engine process of {name} did not listen within {limit_s:g} s (fleet.start_timeout_s). "
-                f"{child.where()}",
+                f"The engine process of {name} did not listen within {limit_s:g} s (fleet.start_timeout_s).",
                 permanent=False,
+                log=child.log_end(),
             )
         raise ReplicaStartError(
-            f"The engine process of {name} ended while it started ({child.ending()}). {child.where()}",
+            f"The engine process of {name} ended while it started ({child.ending()}).",
             permanent=child.return_code == EXIT_NOT_RETRYABLE,
+            log=child.log_end(),
         )
 
     def _endpoint(self, port: int, token: str) -> Endpoint:
@@ -167,25 +164,46 @@ class LocalDriver:
         )
 
 
-def _read_port(path: Path) -> int | None:
-    """The port in the file, which appears whole; None while it is not there."""
-    try:
-        return int(path.read_text())
-    except FileNotFoundError:
-        return None
+class _PortPipe:
+    """The pipe through which a child tells its port; unlike a file it needs no disk that has room."""
+
+    async def __aenter__(self) -> Self:
+        reading, self.child_end = os.pipe()
+        self._child_end_is_open = True
+        self._reader = asyncio.StreamReader()
+        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(reading, "rb", buffering=0)
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.given_away()
+        self._transport.close()
+
+    def given_away(self) -> None:
+        """Close this process's copy of the child's end, so that the pipe ends with the child."""
+        if self._child_end_is_open:
+            self._child_end_is_open = False
+            os.close(self.child_end)
+
+    async def port(self) -> int | None:
+        """The port; None where the child has gone without telling."""
+        line = await self._reader.readline()
+        return int(line) if line.endswith(b"\n") else None
 
 
-async def _port_unless(exiting: asyncio.Task[str], port_file: Path, limit_s: float) -> int | None:
-    """The port in the file; None where the child exits first or the time is over."""
+async def _port_unless(exiting: asyncio.Task[str], ports: _PortPipe, limit_s: float) -> int | None:
+    """The port that the child tells; None where it exits first or the time is over."""
     try:
         async with asyncio.timeout(limit_s):
-            while not exiting.done():
-                if (port := _read_port(port_file)) is not None:
-                    return port
-                await asyncio.wait({exiting}, timeout=PORT_POLL_S)
+            port = await ports.port()
+            if port is None:
+                await asyncio.wait({exiting})
+            return port
     except TimeoutError:
-        pass
-    return None
+        return None
 
 
 class LocalReplica:
@@ -199,9 +217,9 @@ class LocalReplica:
     def endpoint(self) -> Endpoint:
         return self._endpoint
 
-    async def exited(self) -> str:
+    async def exited(self) -> Ending:
         ending = await self._child.exited()
-        return f"its engine process ended ({ending}). {self._child.where()}"
+        return Ending(f"its engine process ended ({ending})", self._child.log_end())
 
     async def stop(self) -> None:
         await self._child.stop()

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from forebay.fleet.driver import Ending
 from forebay.fleet.replica import Endpoint
 
 
@@ -15,7 +16,7 @@ class RemoteReplica:
     def endpoint(self) -> Endpoint:
         return self._endpoint
 
-    async def exited(self) -> str:
+    async def exited(self) -> Ending:
         """Never: only probes tell that it is gone."""
         return await asyncio.get_running_loop().create_future()
 
