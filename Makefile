@@ -2,6 +2,8 @@
 
 UV_VERSION := 0.13.9
 BIN := .venv/bin
+# Says that a .venv was made here and may be removed here, whole or half-made.
+MARK := .venv/.made-by-make
 ARGS ?=
 
 # The first interpreter that both starts and is of a version that the package supports (a version manager's shim may be on
@@ -50,14 +52,18 @@ lock: $(BIN)/.uv-$(UV_VERSION)
 	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements.lock
 	$(COMPILE) $(ARGS) pyproject.toml --group dev --constraints requirements.lock --output-file requirements-dev.lock
 
+# Marked before anything is in it, so that one whose making breaks off is made anew.
+empty_venv = rm -rf .venv && mkdir .venv && touch $(MARK)
+
 # A venv without pip, filled by the outer pip, also works where the interpreter came without ensurepip.
 $(BIN)/.uv-$(UV_VERSION):
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed and none was found; install one, or name it: make PYTHON=/path/to/python"; exit 1; }
+	@test ! -e .venv || test -e $(MARK) || { echo ".venv is here and was not made by make, so it is left alone; move it away, or remove it, and try again."; exit 1; }
 	@echo "Making .venv with $(PYTHON) …"
-	@rm -rf .venv
+	@$(empty_venv)
 	@{ "$(PYTHON)" -m venv --without-pip .venv && \
 	   "$(PYTHON)" -m pip --python $(BIN)/python install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"; } || \
-	 { rm -rf .venv; "$(PYTHON)" -m venv .venv && \
+	 { $(empty_venv); "$(PYTHON)" -m venv .venv && \
 	   $(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"; }
 	@touch $@
 

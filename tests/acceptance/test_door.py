@@ -83,6 +83,14 @@ def test_models_are_listed(client: openai.OpenAI) -> None:
         client.models.retrieve("no-such-model")
 
 
+def test_models_tell_their_window_where_it_is_known(client: openai.OpenAI) -> None:
+    windows = {model.id: (model.model_extra or {}).get("max_model_len", "not sent") for model in client.models.list()}
+    assert windows["team/writer"] == windows["assistant-small"] == 2048
+    assert 2048 < windows["assistant-large"] <= 8192  # what its KV cache holds, which differs between machines
+    assert windows["elsewhere"] == 512
+    assert windows["nobody"] == "not sent"
+
+
 def test_the_printed_curl_line_works(platform: ForebayProcess) -> None:
     line = next(line for line in platform.printed().splitlines() if line.startswith("curl "))
     answer = subprocess.run(shlex.split(line), capture_output=True, check=True, timeout=120)
@@ -91,7 +99,7 @@ def test_the_printed_curl_line_works(platform: ForebayProcess) -> None:
 
 def test_the_printed_python_works(platform: ForebayProcess) -> None:
     printed = platform.printed()
-    code = re.search(r"from openai import OpenAI\n.*?print\([^\n]*\n", printed, re.DOTALL)
+    code = re.search(r"from openai import OpenAI[^\n]*\n.*?print\([^\n]*\n", printed, re.DOTALL)
     assert code is not None, printed
     executed = subprocess.run([sys.executable, "-c", code[0]], capture_output=True, text=True, check=True, timeout=120)
     assert executed.stdout.strip()

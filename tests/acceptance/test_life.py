@@ -1,15 +1,21 @@
 """How the platform's processes live and die."""
 
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import openai
 import pytest
 
+from tests.acceptance.conftest import ENGINE_KEY
 from tests.acceptance.processes import ForebayProcess, alive, forebay, run_forebay, until
 from tests.support.tiny_chat_model import write_tiny_chat_model
 
@@ -18,13 +24,14 @@ QUESTION = [{"role": "user", "content": "Count to ten."}]
 KEY = "a-key-that-is-configured"
 
 
-def write_configuration(directory: Path, replicas: int = 1, **fleet: float) -> None:
-    """One pool of a model that loads at once."""
+def write_configuration(directory: Path, replicas: int = 1, more: str = "", **fleet: float) -> None:
+    """One pool of a model that loads at once; `more` settings stand before the tables."""
     model = write_tiny_chat_model(directory / "model")
     fleet_lines = "\n".join(f"{name} = {value}" for name, value in fleet.items())
     (directory / "forebay.toml").write_text(f"""
 data_dir = "data"
 tenancy.api_key = "${{THE_KEY}}"
+{more}
 
 [fleet]
 {fleet_lines}
@@ -51,9 +58,12 @@ def small(tmp_path: Path) -> Iterator[ForebayProcess]:
         yield process
 
 
+def client_of(process: ForebayProcess) -> openai.OpenAI:
+    return openai.OpenAI(base_url=process.url, api_key=KEY, max_retries=0, timeout=120)
+
+
 def ask(process: ForebayProcess) -> str:
-    client = openai.OpenAI(base_url=process.url, api_key=KEY, max_retries=0, timeout=120)
-    answer = client.chat.completions.create(model="small", messages=QUESTION, max_tokens=4)
+    answer = client_of(process).chat.completions.create(model="small", messages=QUESTION, max_tokens=4)
     return answer.choices[0].message.content or ""
 
 
@@ -128,6 +138,79 @@ def test_ctrl_c_ends_all_well(small: ForebayProcess) -> None:
     small.process.send_signal(signal.SIGINT)
     assert small.process.wait(60) == 0
     assert not alive(child)
+    assert small.printed().endswith("Stopped.\n")
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_what_still_runs_when_the_gateway_ends_is_told_so(tmp_path: Path, twice: bool) -> None:
+    write_configuration(tmp_path, more=f"gateway.drain_timeout_s = {600 if twice else 0.5}")
+    body = {"model": "small", "messages": QUESTION, "max_tokens": 8000}
+    with platform_of(tmp_path) as process, ThreadPoolExecutor() as threads:
+        client = httpx.Client(base_url=process.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60)
+        whole = threads.submit(client.post, "/chat/completions", json=body, headers={"X-Request-Id": "whole"})
+        with client.stream("POST", "/chat/completions", json=body | {"stream": True}) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            until("both run", lambda: process.health()["pools"]["small"]["replicas"][0]["outstanding"] == 2)
+            process.process.send_signal(signal.SIGINT)
+            if twice:
+                until("it drains", lambda: process.health()["status"] == "draining")
+                assert client.get(f"{process.root}/health/ready").status_code == 503
+                process.process.send_signal(signal.SIGINT)
+            *_, last = [line for line in lines if line]
+        assert json.loads(last.removeprefix("data: "))["error"]["code"] == "capacity_unavailable"
+        refused = whole.result()
+        assert refused.status_code == 503
+        assert refused.headers["X-Request-Id"] == "whole"
+        assert refused.json()["type"].endswith("capacity-unavailable")
+        assert process.process.wait(60) == 0
+    printed = process.printed()
+    assert "Traceback" not in printed
+    (logged,) = [
+        json.loads(line) for line in printed.splitlines() if '"event": "request"' in line and '"whole"' in line
+    ]
+    assert logged["status"] == 503
+
+
+def test_what_is_printed_can_be_pasted(tmp_path: Path) -> None:
+    """With a key that was configured, and a name that is not the pool's."""
+    write_configuration(tmp_path, more='aliases."it\'s mine" = "small"')
+    with platform_of(tmp_path) as process:
+        printed = process.printed()
+        assert "ready: it's mine." in printed
+        environment = dict(os.environ) | {"API_KEY": KEY}
+        curl = next(line for line in printed.splitlines() if line.startswith("curl "))
+        said = subprocess.run(curl, shell=True, env=environment, capture_output=True, check=True, timeout=60).stdout
+        assert json.loads(said)["model"] == "it's mine"
+        code = printed[printed.index("import os\n") : printed.index("Ctrl-C")]
+        command = [sys.executable, "-c", code]
+        assert subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60).stdout.strip()
+        (model,) = client_of(process).models.list()
+        assert (model.id, model.model_extra) == ("it's mine", {"max_model_len": 8192, "root": None, "parent": None})
+
+
+def test_an_engine_alone_says_how_to_call_it(tmp_path: Path) -> None:
+    model = write_tiny_chat_model(tmp_path / "model")
+    key = {"FOREBAY_REPLICA_API_KEY": "its-key"}
+    with forebay(tmp_path, ["engine", "serve", "--model", str(model), "--kv-cache-gb", "0.1"], key) as process:
+        until("it says so", lambda: "\ncurl " in process.printed(), process.process, process.output)
+        loading, served, curl = process.printed().splitlines()[:3]
+        assert loading == f"Loading {model} …"
+        assert f"is served at {process.url}" in served
+        environment = dict(os.environ) | key
+        said = subprocess.run(curl, shell=True, env=environment, capture_output=True, check=True, timeout=60).stdout
+        assert json.loads(said)["choices"][0]["message"]["role"] == "assistant"
+
+
+def test_doctor_asks_a_server_elsewhere_for_the_model(engine: ForebayProcess, tmp_path: Path) -> None:
+    pool = f'url = "{engine.url}"\nengine = "forebay"\napi_key = "{ENGINE_KEY}"\n'
+    file = tmp_path / "forebay.toml"
+    file.write_text(f'data_dir = "data"\ngateway.port = 0\n[pools.big]\n{pool}upstream_model = "engine-model"\n')
+    assert run_forebay(["doctor"], tmp_path).returncode == 0
+    file.write_text(f'data_dir = "data"\ngateway.port = 0\n[pools.big]\n{pool}')
+    done = run_forebay(["doctor"], tmp_path)
+    assert done.returncode == 1
+    assert "does not list 'big'. Set pools.big.upstream_model to a name that it has: engine-model." in done.stdout
 
 
 def test_what_cannot_start_says_why(tmp_path: Path) -> None:

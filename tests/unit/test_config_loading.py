@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forebay.config.loading import LoadedConfig, load_config
-from forebay.config.tree import BUNDLED_MODEL
+from forebay.config.tree import DEFAULT_MODEL
 from forebay.core.errors import ConfigurationError
 
 HERE = {"XDG_DATA_HOME": "/somewhere/data", "XDG_CACHE_HOME": "/somewhere/cache"}
@@ -23,15 +23,16 @@ def problems(tmp_path: Path, text: str = "", **environment: str) -> list[str]:
     return refused.value.detail.splitlines()
 
 
-def test_without_a_file_two_pools_of_the_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_two_pools_of_the_default_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     loaded = load_config(None, HERE)
     assert loaded.file is None
     assert list(loaded.config.pools) == ["assistant-large", "assistant-small"]
-    assert {pool.model for pool in loaded.config.pools.values()} == {BUNDLED_MODEL}
-    assert loaded.config.pools["assistant-large"].engine_settings.weight_precision == "int8"
+    assert {pool.model for pool in loaded.config.pools.values()} == {DEFAULT_MODEL}
+    assert loaded.config.pools["assistant-large"].engine_settings.weight_precision == "auto"
     small = loaded.config.pools["assistant-small"].engine_settings
-    assert (small.weight_precision, small.kv_precision) == ("int4", "u8")
+    assert (small.weight_precision, small.kv_precision) == ("int8", "u8")
+    assert (small.kv_cache_gb, small.max_model_len) == (0.5, 2048)
     assert loaded.config.resolved_aliases() == {name: name for name in loaded.config.pools}
     assert loaded.data_dir == Path("/somewhere/data/forebay")
     assert loaded.cache_dir == Path("/somewhere/cache/forebay")
@@ -160,3 +161,38 @@ def test_command_line_overrides(tmp_path: Path) -> None:
     assert loaded.with_gateway(None, 2).config.gateway.port == 2
     with pytest.raises(ConfigurationError, match="--port"):
         loaded.with_gateway(None, 70000)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://[::1/v1", "http://a..b/v1", f"http://{'a' * 64}/v1", "http://a:99999/v1", "http://a:0/v1"),
+        *("http://a:b/v1", "http://me:secret@host/v1", "http://host/v1\\n"),
+    ],
+)
+def test_a_url_that_cannot_be_called_is_told_at_the_start(tmp_path: Path, url: str) -> None:
+    (problem,) = problems(tmp_path, f'[pools.big]\nurl = "{url}"')
+    assert "pools.big.url: " in problem
+    assert "secret" not in problem
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1]:8000/v1", "https://example.com./v1", "http://a_b", "http://münchen.de/v1"]
+)
+def test_every_url_that_can_be_called_is_taken(tmp_path: Path, url: str) -> None:
+    assert load(tmp_path, f'[pools.big]\nurl = "{url}"').config.pools["big"].url == url
+
+
+@pytest.mark.parametrize("key", ["se\ncret", "secret\n-", "secret-\t", "secret\x00", "sécret"])
+def test_a_key_that_no_header_can_carry_is_told_by_its_setting(tmp_path: Path, key: str) -> None:
+    pool = '[pools.big]\nurl = "http://a/v1"\napi_key = "${KEY}"'
+    (problem,) = problems(tmp_path, pool, KEY=key)
+    assert "pools.big.api_key: it " in problem
+    assert "cret" not in problem
+    (problem,) = problems(tmp_path, FOREBAY_TENANCY__API_KEY="-" * 8 + key + "-" * 8)
+    assert "tenancy.api_key: " in problem
+    assert "cret" not in problem
+
+
+def test_a_name_does_not_end_in_a_line_end(tmp_path: Path) -> None:
+    assert "pools.big" in problems(tmp_path, '[pools."big\\n"]\nurl = "http://a/v1"')[0]

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from forebay.cli.examinations import Finding, configuration, machine, models, servers
+from forebay.cli.examinations import Finding, Verdict, configuration, machine, models, servers
 from forebay.config.loading import load_config, process_environment
 from forebay.core.errors import ConfigurationError
 
@@ -24,15 +24,23 @@ def doctor(
 ) -> int:
     """Say what this machine can run and what is wrong, each with what to do; exit code 1 where anything is wrong."""
     console = Console(soft_wrap=True, highlight=False)
-    wrong = 0
+    verdicts: list[Verdict] = []
     for finding in _findings(config):
         mark, style = MARKS[finding.verdict]
         console.print(
             Text.assemble((f"{mark} {finding.subject:<26}", style), finding.text.replace("\n", "\n" + " " * 28))
         )
-        wrong += finding.verdict == "wrong"
-    console.print(f"\n{wrong} to mend." if wrong else "\nAll is well: `forebay serve` starts it.")
-    return 1 if wrong else 0
+        verdicts.append(finding.verdict)
+    console.print("\n" + _summary(verdicts))
+    return 1 if "wrong" in verdicts else 0
+
+
+def _summary(verdicts: list[Verdict]) -> str:
+    if wrong := verdicts.count("wrong"):
+        return f"{wrong} to mend."
+    if notes := verdicts.count("note"):
+        return f"Nothing is certainly wrong, but look at what is marked with ! ({notes})."
+    return "All is well: `forebay serve` starts it."
 
 
 def _findings(config: Path | None) -> Iterator[Finding]:

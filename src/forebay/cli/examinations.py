@@ -12,9 +12,11 @@ from typing import Literal
 from forebay.config.loading import LoadedConfig
 from forebay.core.errors import ConfigurationError, ModelFileError
 from forebay.core.units import GIB, format_bytes
+from forebay.fleet.replica import Endpoint
 from forebay.fleet.supervisor import ProbeError
 from forebay.fleet.upstream import UpstreamClient
 from forebay.modelfiles.sources import is_wheel_source, parse_wheel_source
+from forebay.modelfiles.wheels import is_fetched
 from forebay.tenancy.keys import KEY_FILE, load_or_create_key
 from forebay.web.server import bind
 from forebay.wiring.machine import engine_support
@@ -23,6 +25,7 @@ from forebay.wiring.platform import remote_endpoint
 Verdict = Literal["ok", "note", "wrong"]
 
 DISK_LOW_BYTES = 2 * GIB
+MAX_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +80,32 @@ async def servers(loaded: LoadedConfig) -> list[Finding]:
         for name, pool in loaded.config.pools.items():
             if pool.url is None:
                 continue
+            endpoint = remote_endpoint(name, pool)
             try:
-                await client.probe(remote_endpoint(name, pool))
+                await client.probe(endpoint)
             except ProbeError as error:
                 text = f"{error}. Start the server, or correct pools.{name}.url and pools.{name}.api_key."
                 findings.append(Finding("wrong", f"pool {name}", text))
             else:
-                findings.append(Finding("ok", f"pool {name}", f"{pool.url} answers"))
+                findings.append(await _remote_model(client, name, endpoint))
     return findings
+
+
+async def _remote_model(client: UpstreamClient, name: str, endpoint: Endpoint) -> Finding:
+    """Whether a server that answers has the pool's model."""
+    subject, answers = f"pool {name}", f"{endpoint.base_url} answers"
+    try:
+        listed = list(await client.windows(endpoint))
+    except ProbeError as error:
+        return Finding("note", subject, f"{answers}, but whether it has {endpoint.model!r} cannot be seen: {error}.")
+    if endpoint.model in listed:
+        return Finding("ok", subject, f"{answers} and lists {endpoint.model!r}")
+    more = ", …" if len(listed) > MAX_NAMES else ""
+    names = ", ".join(listed[:MAX_NAMES]) + more or "none"
+    # vLLM and our own engine serve what they list and nothing else; other servers may know a model by further names.
+    verdict: Verdict = "wrong" if endpoint.takes_priority else "note"
+    cure = f"Set pools.{name}.upstream_model to a name that it has: {names}."
+    return Finding(verdict, subject, f"{answers}, but does not list {endpoint.model!r}. {cure}")
 
 
 def _key(loaded: LoadedConfig) -> Finding:
@@ -147,8 +168,7 @@ def _model(subject: str, source: str, cache_dir: Path) -> Finding:
             return Finding("ok", subject, source)
         return Finding("wrong", subject, f"there is no {source}. Correct the pool's model.")
     try:
-        wheel = parse_wheel_source(source)
+        here = is_fetched(parse_wheel_source(source), cache_dir)
     except ModelFileError as error:
         return Finding("wrong", subject, error.detail)
-    here = any((cache_dir / "pypi").glob(f"{wheel.name}-{wheel.version}-*"))
     return Finding("ok", subject, f"{source}, {'in the cache' if here else 'to be fetched at the first start'}")

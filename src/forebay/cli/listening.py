@@ -1,5 +1,6 @@
 """Where a server that was just started can be reached."""
 
+import os
 import secrets
 from pathlib import Path
 
@@ -9,6 +10,12 @@ def write_port(path: Path, port: int) -> None:
     beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     beside.write_text(f"{port}\n")
     beside.replace(path)
+
+
+def tell_port(fd: int, port: int) -> None:
+    """Write the port to the open file descriptor `fd`, mostly a pipe of whoever started this process, and close it."""
+    with os.fdopen(fd, "w") as pipe:
+        pipe.write(f"{port}\n")
 
 
 def base_url(host: str, port: int) -> str:

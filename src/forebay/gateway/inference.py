@@ -66,7 +66,7 @@ async def _admit(parts: GatewayParts, request: Request[Any, Any, Any], route: Ro
     principal = parts.authenticator.authenticate(request.headers.get("authorization"))
     priority = priority_of(principal, request.headers.get(PRIORITY_HEADER))
     require_json(request)
-    body = await read_body(request, parts.max_body_bytes)
+    body = await read_body(request, parts.body_limits)
     envelope = decode(body, Envelope)
     pool = parts.service.pool_of(envelope.model)
     if pool.exact_fields:
@@ -83,13 +83,13 @@ async def _admit(parts: GatewayParts, request: Request[Any, Any, Any], route: Ro
 
 
 async def _whole(parts: GatewayParts, asked: InferenceRequest, pool: Pool) -> bytes:
-    with parts.door.enter(), parts.metrics.serving(pool.name, asked.route):
+    with parts.metrics.serving(pool.name, asked.route), parts.door.enter():
         async with parts.service.serve(asked, pool) as answer:
             return await answer.whole()
 
 
 async def _events(parts: GatewayParts, asked: InferenceRequest, pool: Pool) -> AsyncGenerator[bytes, None]:
-    with parts.door.enter(), parts.metrics.serving(pool.name, asked.route) as timer:
+    with parts.metrics.serving(pool.name, asked.route) as timer, parts.door.enter():
         async with parts.service.serve(asked, pool) as answer:
             async for chunk in answer.events():
                 timer.chunk()

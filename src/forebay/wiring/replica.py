@@ -1,6 +1,7 @@
 """One engine process, joined from its parts."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.core.clock import SystemClock
@@ -13,21 +14,35 @@ from forebay.replica.settings import ReplicaSettings
 from forebay.web.server import run_in_loop
 
 
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model that can be called; `chats` says that it has a chat template."""
+
+    port: int
+    name: str
+    chats: bool
+
+
 def run_replica(
     model: str,
     cache_dir: Path,
     engine_settings: EngineSettings,
     settings: ReplicaSettings,
-    on_listening: Callable[[int], None],
+    on_listening: Callable[[ServedModel], None],
 ) -> None:
-    """Load `model` and serve it until SIGTERM or SIGINT; `on_listening` is told the port.
+    """Load `model` and serve it until SIGTERM or SIGINT; `on_listening` is told when it listens.
 
     Raises UnsupportedMachine, ModelFileError, ConfigurationError.
     """
     require_paged_attention(check_machine())
     files = load(model, cache_dir)
+    name = settings.served_model_name or files.name
+
+    def listening(port: int) -> None:
+        on_listening(ServedModel(port, name, files.chat_template is not None))
+
     engine = build_engine(files, engine_settings, SystemClock())
     try:
-        run_in_loop(serve(engine, files, settings, on_listening))
+        run_in_loop(serve(engine, files, settings, listening))
     finally:
         engine.close()
