@@ -62,8 +62,8 @@ def test_draws_follow_the_restricted_distribution(params: SamplingParams, num_to
     count = 1500
     frequencies = np.bincount(draw_many(row, params, count, num_top), minlength=VOCAB) / count
     assert set(np.flatnonzero(frequencies)) <= set(np.flatnonzero(expected))
-    # Five standard deviations of a binomial share.
-    assert np.all(np.abs(frequencies - expected) <= 5 * np.sqrt(expected * (1 - expected) / count) + 1e-9)
+    # Five standard deviations of a binomial share; a rare token may come three times where none was expected.
+    assert np.all(np.abs(frequencies - expected) <= 5 * np.sqrt(expected * (1 - expected) / count) + 3 / count)
 
 
 def test_few_sorted_candidates_and_all_of_them_give_the_same_restricted_draws():

@@ -1,0 +1,1 @@
+"""The engine beside its peers, on one machine, in one run."""

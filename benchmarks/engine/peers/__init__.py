@@ -1,0 +1,1 @@
+"""The engines that are measured; each knows how to prepare, start and stop one."""
