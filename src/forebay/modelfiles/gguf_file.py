@@ -13,6 +13,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 
 from forebay.core.errors import ModelFileError
+from forebay.modelfiles.mapped_file import map_file
 
 _MAGIC = b"GGUF"
 _DEFAULT_ALIGNMENT = 32
@@ -42,13 +43,7 @@ class GgufFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            with path.open("rb") as file:
-                self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except FileNotFoundError as error:
-            raise ModelFileError(f"{path} does not exist") from error
-        except (OSError, ValueError) as error:
-            raise ModelFileError(f"{path} cannot be read: {error}") from error
+        self._data = map_file(path)
         cursor = _Cursor(self._data, path)
         self.metadata, self.tensors = _read_header(cursor)
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from forebay.core.errors import ModelFileError
 from forebay.modelfiles.layout import Shape
+from forebay.modelfiles.mapped_file import map_file
 
 _DTYPES: Final[dict[str, type[np.generic]]] = {
     "F64": np.float64,
@@ -27,13 +28,7 @@ class SafetensorsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            with path.open("rb") as file:
-                self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except FileNotFoundError as error:
-            raise ModelFileError(f"{path} does not exist, but the model's index names it: download it too") from error
-        except (OSError, ValueError) as error:
-            raise ModelFileError(f"{path} cannot be read: {error}") from error
+        self._data = map_file(path, ", but the model's index names it: download it too")
         self._start, self._entries = _read_header(self._data, path)
 
     @property
