@@ -166,6 +166,7 @@ def test_a_swapped_sequence_goes_on_where_it_was_and_a_dropped_one_computes_agai
         bench.scheduler.pool.take([], bench.scheduler.pool.counts.free)  # what was cached of it stays
         plan = bench.step()
         assert batch[3].num_computed == 10
+        assert [part.num_tokens for part in plan.slices if part.sequence is batch[3]] == [1 if swap is SWAP else 2]
         # Its two full blocks are still cached: only the third comes back from host memory.
         assert [(back.first_row, len(back.blocks)) for back in plan.swap_in] == ([(2, 1)] if swap is SWAP else [])
 
@@ -177,3 +178,11 @@ def test_a_cached_prompt_leaves_one_token_to_compute():
     again = bench.add(8, STANDARD, first=500)
     assert bench.share()[again] == 4
     assert again.cached_tokens == 4
+
+
+def test_an_older_sequence_never_gives_way_to_a_younger_one_of_its_class():
+    bench = Bench(num_blocks=4)
+    older, younger = bench.add(7, STANDARD), bench.add(8, STANDARD)
+    bench.step()
+    bench.step()  # `younger` needs a block and there is none
+    assert (older.preemptions, younger.preemptions) == (0, 1)
