@@ -5,7 +5,7 @@ wrongly, overwritten or restored wrongly shows in the output. It stands beside t
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -41,9 +41,11 @@ class FakeRunner:
 
     def run(self, slices: Sequence[SequenceSlice]) -> StepLogits:
         self.written = [self._write(part) for part in slices]
-        rows = [self._logits(part) for part in slices if part.sample]
+        rows = [row for part in slices for row in self._logits(part)]
         logits = np.stack(rows) if rows else np.zeros((0, VOCAB), dtype=np.float32)
-        temperatures = np.array([part.temperature or 1.0 for part in slices if part.sample], dtype=np.float32)
+        temperatures = np.repeat(
+            np.array([part.temperature or 1.0 for part in slices], dtype=np.float32), [p.num_sampled for p in slices]
+        )
         scaled = logits / temperatures[:, None]
         top_ids = np.argsort(-scaled, axis=1, kind="stable").astype(np.int32)
         return StepLogits(
@@ -71,9 +73,10 @@ class FakeRunner:
             written.add(block)
         return written
 
-    def _logits(self, part: SequenceSlice) -> np.ndarray:
-        length = part.start + len(part.token_ids)
-        held = self._slots[list(part.block_table)].reshape(-1)[:length]
-        row = np.zeros(VOCAB, dtype=np.float32)
-        row[next_token(held)] = 9.0
-        return row
+    def _logits(self, part: SequenceSlice) -> Iterator[np.ndarray]:
+        end = part.start + len(part.token_ids)
+        held = self._slots[list(part.block_table)].reshape(-1)
+        for length in range(end - part.num_sampled + 1, end + 1):
+            row = np.zeros(VOCAB, dtype=np.float32)
+            row[next_token(held[:length])] = 9.0
+            yield row

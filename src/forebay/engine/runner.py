@@ -23,20 +23,20 @@ class SequenceSlice:
     """The tokens that one sequence brings to a step.
 
     `token_ids` stand at positions `start`, `start + 1`, … of the sequence, whose KV slots are those of `block_table`
-    (position p in slot p % block_size of block p // block_size). `sample` asks for the logits of the last of them,
-    divided by `temperature` where that is above 0.
+    (position p in slot p % block_size of block p // block_size). `num_sampled` asks for the logits of so many of the
+    last of them, divided by `temperature` where that is above 0.
     """
 
     token_ids: Sequence[int]
     start: int
     block_table: Sequence[int]
-    sample: bool
+    num_sampled: int
     temperature: float
 
 
 @dataclass(frozen=True, slots=True)
 class StepLogits:
-    """For each sampling slice of the step, in order (r rows): its next-token distribution.
+    """For each sampled token of the step, in order (r rows): the distribution of the token after it.
 
     `logits` are raw, float32 [r, vocab]. `top_values` and `top_ids` are the K largest of logits / temperature, in
     falling order, [r, K]; `log_normaliser` is logsumexp(logits / temperature), [r]. All are valid until the next `run`.
@@ -46,6 +46,13 @@ class StepLogits:
     top_values: npt.NDArray[np.float32]
     top_ids: npt.NDArray[np.int32]
     log_normaliser: npt.NDArray[np.float32]
+
+    def take(self, rows: Sequence[int]) -> "StepLogits":
+        """A copy of some of its rows."""
+        chosen = list(rows)
+        return StepLogits(
+            self.logits[chosen], self.top_values[chosen], self.top_ids[chosen], self.log_normaliser[chosen]
+        )
 
 
 HostBlocks = list[npt.NDArray[np.generic]]

@@ -97,8 +97,8 @@ def _step_inputs(slices: Sequence[SequenceSlice], block_size: int) -> dict[str, 
     ends = starts + lengths
     tables = [part.block_table[: -(-int(end) // block_size)] for part, end in zip(slices, ends, strict=True)]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    sampled = [i for i, part in enumerate(slices) if part.sample]
-    temperatures = np.array([slices[i].temperature for i in sampled], dtype=np.float32)
+    sampled = [np.arange(end - part.num_sampled, end) for part, end in zip(slices, offsets[1:], strict=True)]
+    temperatures = np.repeat([part.temperature for part in slices], [part.num_sampled for part in slices])
     return {
         "input_ids": np.concatenate([np.asarray(part.token_ids, dtype=np.int64) for part in slices]),
         "position_ids": np.concatenate([np.arange(s, e, dtype=np.int64) for s, e in zip(starts, ends, strict=True)]),
@@ -107,7 +107,7 @@ def _step_inputs(slices: Sequence[SequenceSlice], block_size: int) -> dict[str, 
         "block_indices": np.concatenate([np.asarray(table, dtype=np.int32) for table in tables]),
         "block_indices_begins": np.cumsum([0, *(len(table) for table in tables)]).astype(np.int32),
         "max_context_len": np.array(ends.max(), dtype=np.int32),
-        "sampled_positions": offsets[1:][sampled] - 1,
+        "sampled_positions": np.concatenate(sampled).astype(np.int32),
         "inverse_temperature": np.where(temperatures > 0, 1 / np.where(temperatures > 0, temperatures, 1), 1).astype(
             np.float32
         ),
