@@ -1,0 +1,1 @@
+"""How long a step's draws take, by kind of row."""
