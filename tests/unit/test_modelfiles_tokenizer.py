@@ -208,3 +208,53 @@ def test_ids_beyond_the_vocabulary_have_no_text() -> None:
     tokenizer = tokenizer_from_gguf(sentence_piece_fields())
     assert tokenizer.token_text(10_000) == ""
     assert tokenizer.token_id("not there") is None
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_bytes_of_smollms_tokens_are_those_of_the_text(smollm: ModelFiles, text: str) -> None:
+    tokenizer = smollm.tokenizer
+    ids = tokenizer.encode(f"<|im_start|>{text}<|im_end|>", add_special_tokens=False)
+    assert b"".join(map(tokenizer.token_bytes, ids)) == f"<|im_start|>{text}<|im_end|>".encode()
+
+
+def test_bytes_of_a_byte_level_vocabulary(smollm: ModelFiles) -> None:
+    tokenizer = smollm.tokenizer
+    assert [tokenizer.token_bytes(i) for i in tokenizer.encode(" worlds\n", add_special_tokens=False)] == [
+        b" worlds",
+        b"\n",
+    ]
+    single = [tokenizer.token_bytes(i) for i in tokenizer.encode("\U0001f9ff", add_special_tokens=False)]
+    assert b"".join(single) == b"\xf0\x9f\xa7\xbf"
+    assert len(single) > 1
+    assert tokenizer.token_bytes(tokenizer.vocab_size) == b""
+
+
+def test_bytes_of_a_sentence_piece_vocabulary() -> None:
+    tokenizer = tokenizer_from_gguf(sentence_piece_fields())
+    text = "hello é🎉\n"
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert b"".join(map(tokenizer.token_bytes, ids)) == f" {text}".encode()
+    assert tokenizer.token_bytes(token_of(tokenizer, "<0xAB>")) == b"\xab"
+    assert tokenizer.token_bytes(token_of(tokenizer, "▁hello")) == b" hello"
+    assert tokenizer.token_bytes(token_of(tokenizer, "<tool>")) == b"<tool>"
+    assert tokenizer.token_bytes(token_of(tokenizer, "</s>")) == b"</s>"
+    assert tokenizer.token_bytes(10_000) == b""
+
+
+def test_added_tokens_are_told_special_or_not() -> None:
+    tokenizer = tokenizer_from_gguf(sentence_piece_fields())
+    assert tokenizer.added_tokens.keys() >= {"<s>", "</s>", "<tool>"}
+    assert tokenizer.added_tokens["<tool>"] == token_of(tokenizer, "<tool>")
+
+
+def test_its_json_makes_the_same_tokenizer(smollm: ModelFiles, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text(smollm.tokenizer.to_json())
+    again = ModelTokenizer.from_json(tmp_path / "tokenizer.json")
+    for text in TEXTS:
+        assert again.encode(text, add_special_tokens=False) == smollm.tokenizer.encode(text, add_special_tokens=False)
+
+
+def token_of(tokenizer: ModelTokenizer, text: str) -> int:
+    number = tokenizer.token_id(text)
+    assert number is not None
+    return number

@@ -6,6 +6,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from forebay.core.errors import ModelFileError
+from forebay.modelfiles.token_bytes import TokenBytes
 from forebay.modelfiles.token_chars import token_chars
 
 
@@ -18,6 +19,7 @@ class ModelTokenizer:
         tokenizer.no_padding()
         self._tokenizer = tokenizer
         self._token_chars = token_chars(tokenizer)
+        self._token_bytes = TokenBytes(tokenizer)
 
     @classmethod
     def from_json(cls, path: Path) -> "ModelTokenizer":
@@ -59,6 +61,19 @@ class ModelTokenizer:
     def token_text(self, token_id: int) -> str:
         """How the vocabulary writes a token; empty for an id beyond it."""
         return self._tokenizer.id_to_token(token_id) or ""
+
+    def to_json(self) -> str:
+        """Its `tokenizer.json`."""
+        return self._tokenizer.to_str()
+
+    @property
+    def added_tokens(self) -> dict[str, int]:
+        """Text to id of the tokens beside the vocabulary proper, special or not: each is found whole in a text."""
+        return {token.content: number for number, token in self._tokenizer.get_added_tokens_decoder().items()}
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes that a token stands for in a text; empty for an id beyond the vocabulary."""
+        return self._token_bytes(token_id)
 
 
 def _missing(path: Path) -> str:
