@@ -1,0 +1,1 @@
+"""What structured output costs, measured on the schemas of the conformance tests."""
