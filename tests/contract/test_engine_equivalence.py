@@ -13,13 +13,15 @@ import openvino as ov
 import pytest
 
 from forebay.engine.block_pool import BlockPool
-from forebay.engine.core import EngineCore, Generation
+from forebay.engine.core import EngineCore
+from forebay.engine.generation import Generation, Vocabulary
 from forebay.engine.request import GenerationRequest, PriorityClass, SamplingParams
 from forebay.engine.runner import ModelRunner, SequenceSlice
 from forebay.engine.runtime.loading import load_runner
 from forebay.engine.runtime.precision import native_precision
 from forebay.engine.scheduler import Scheduler, SchedulerLimits, SwapCosts
 from forebay.engine.settings import EngineSettings
+from forebay.engine.speculation import StepCosts
 from forebay.modelfiles.model import ModelFiles
 
 EPSILON = {"f32": 0.001, "bf16": 0.3}[native_precision(ov.Core())]
@@ -62,11 +64,16 @@ def expected(runner: ModelRunner, prompts: list[tuple[int, ...]]) -> list[list[i
 
 
 def make_core(
-    runner: ModelRunner, limits: SchedulerLimits = LIMITS, swap: SwapCosts = SWAP, num_blocks: int | None = None
+    runner: ModelRunner,
+    limits: SchedulerLimits = LIMITS,
+    swap: SwapCosts = SWAP,
+    num_blocks: int | None = None,
+    step_costs: StepCosts | None = None,
 ) -> EngineCore:
     capacity = runner.capacity
     pool = BlockPool(num_blocks or capacity.num_blocks, capacity.block_size)
-    return EngineCore(runner, Scheduler(pool, limits, swap), lambda ids: "x" * len(ids), frozenset())
+    vocabulary = Vocabulary(capacity.vocab_size, lambda ids, _: "x" * len(ids), frozenset())
+    return EngineCore(runner, Scheduler(pool, limits, swap), vocabulary, step_costs)
 
 
 def add(
@@ -111,7 +118,7 @@ def assert_same(
 
 def top_two_gap(runner: ModelRunner, token_ids: list[int]) -> float:
     blocks = range(-(-len(token_ids) // runner.capacity.block_size))
-    top = runner.run([SequenceSlice(token_ids, 0, blocks, sample=True, temperature=0.0)]).top_values[0]
+    top = runner.run([SequenceSlice(token_ids, 0, blocks, num_sampled=1, temperature=0.0)]).top_values[0]
     return float(top[0] - top[1])
 
 
@@ -132,6 +139,16 @@ def test_a_prompt_whose_beginning_is_cached(
         assert again.sequence.cached_tokens == (len(prompt) - 1) // 32 * 32
         outputs.append(output(again))
     assert_same(runner, prompts, outputs, expected)
+
+
+def test_a_sequence_whose_next_tokens_were_guessed(
+    runner: ModelRunner, prompts: list[tuple[int, ...]], expected: list[list[int]]
+):
+    always_pays = StepCosts((1, 64), (1.0, 1.0))
+    core = make_core(runner, step_costs=always_pays)
+    assert_same(runner, prompts, [run_alone(core, prompt) for prompt in prompts], expected)
+    assert core.totals.accepted_draft_tokens > 0
+    assert core.totals.accepted_draft_tokens < core.totals.draft_tokens
 
 
 @pytest.mark.parametrize("swap", [SWAP, NO_SWAP], ids=["swapped", "recomputed"])

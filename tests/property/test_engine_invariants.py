@@ -5,16 +5,20 @@ runner).
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from forebay.engine.block_pool import BlockPool
-from forebay.engine.core import EngineCore, Generation
-from forebay.engine.request import GenerationRequest, SamplingParams
-from forebay.engine.scheduler import Scheduler, SchedulerLimits, StepPlan, SwapCosts
+from forebay.engine.core import EngineCore
+from forebay.engine.generation import Generation, Vocabulary
+from forebay.engine.request import GenerationRequest, GenerationUpdate, SamplingParams
+from forebay.engine.sampling.mask import allowed_mask
+from forebay.engine.scheduler import Advance, Scheduler, SchedulerLimits, StepPlan, SwapCosts
 from forebay.engine.sequence import Sequence
-from tests.support.fake_runner import FakeRunner, continuation
+from forebay.engine.speculation import StepCosts
+from tests.support.fake_runner import VOCAB, FakeRunner, continuation, next_token
 
 BLOCK_SIZE = 4
 PREFIXES = [list(range(24)), list(range(40, 60)), [7] * 17]
@@ -35,9 +39,55 @@ class WatchedScheduler(Scheduler):
 
     watch: Callable[[StepPlan], None]
 
-    def complete(self, plan: StepPlan, sampled: Mapping[Sequence, int]) -> None:
+    def complete(self, plan: StepPlan, advances: Mapping[Sequence, Advance]) -> None:
         self.watch(plan)
-        super().complete(plan, sampled)
+        super().complete(plan, advances)
+
+
+class GuessingCore(EngineCore):
+    """Guesses right, but for one guess in `wrong_every`."""
+
+    wrong_every = 0
+
+    def _guess(self, costs: StepCosts) -> None:
+        for sequence, generation in self._generations.items():
+            if generation.drafting is not None and sequence.num_behind == 1 and sequence.block_table:
+                guess = continuation(sequence.token_ids, min(4, generation.num_left - 1))
+                sequence.draft = [
+                    token if (len(sequence.token_ids) + i) % self.wrong_every else (token + 1) % VOCAB
+                    for i, token in enumerate(guess)
+                ]
+
+
+class FollowedGrammar:
+    """Allows just what the model says anyway. Its mask is late once in `late_every` times, and after each
+    `force_every` tokens the next three are forced.
+    """
+
+    stopped = False
+
+    def __init__(self, prompt: list[int], late_every: int, force_every: int) -> None:
+        self._tokens = list(prompt)
+        self._late_every = late_every
+        self._force_every = force_every
+        self._asked = 0
+
+    def matcher(self) -> "FollowedGrammar":
+        return self
+
+    def begin(self) -> None:
+        pass
+
+    def mask(self, timeout_s: float) -> np.ndarray | None:
+        self._asked += 1
+        return allowed_mask([next_token(self._tokens)], VOCAB) if self._asked % self._late_every else None
+
+    def accept(self, token_id: int) -> None:
+        assert token_id == next_token(self._tokens)
+        self._tokens.append(token_id)
+
+    def forced(self) -> list[int]:
+        return [] if len(self._tokens) % self._force_every else continuation(self._tokens, 3)
 
 
 class EngineMachine(RuleBasedStateMachine):
@@ -47,8 +97,11 @@ class EngineMachine(RuleBasedStateMachine):
         budget=st.integers(6, 32),
         swap_blocks=st.sampled_from([0, 5, 1000, 1000]),
         copy_s=st.sampled_from([1e-6, 1e-6, 1e-2]),
+        guesses=st.sampled_from([0, 0, 1, 2, 5, 1000]),
     )
-    def start(self, num_blocks: int, max_num_seqs: int, budget: int, swap_blocks: int, copy_s: float) -> None:
+    def start(
+        self, num_blocks: int, max_num_seqs: int, budget: int, swap_blocks: int, copy_s: float, guesses: int
+    ) -> None:
         self.runner = FakeRunner(num_blocks, BLOCK_SIZE)
         self.pool = BlockPool(num_blocks, BLOCK_SIZE)
         limits = SchedulerLimits(
@@ -61,7 +114,9 @@ class EngineMachine(RuleBasedStateMachine):
         )
         self.scheduler = WatchedScheduler(self.pool, limits, SwapCosts(swap_blocks, copy_s, prefill_s_per_token=1e-3))
         self.scheduler.watch = self._check_writes
-        self.core = EngineCore(self.runner, self.scheduler, lambda ids: "." * len(ids), frozenset())
+        vocabulary = Vocabulary(VOCAB, lambda ids, _: "." * len(ids), frozenset())
+        self.core = GuessingCore(self.runner, self.scheduler, vocabulary, StepCosts((1,), (1.0,)) if guesses else None)
+        self.core.wrong_every = guesses
         self.now = 0.0
         self.broken = False
         self.known: dict[Generation, Known] = {}
@@ -76,20 +131,32 @@ class EngineMachine(RuleBasedStateMachine):
         priority=st.sampled_from([-1, 0, 0, 1, 1, 2, 2, 2, 5]),
         salt=st.sampled_from(TENANTS),
         public=st.sampled_from([0, 0, 8, 9]),
+        grammar=st.sampled_from([None, None, (2, 4), (3, 1000), (1000, 3)]),
+        scored=st.sampled_from([None, None, None, 2]),
     )
     def arrive(
-        self, prefix: list[int], cut: int, suffix: list[int], max_tokens: int, priority: int, salt: str, public: int
+        self,
+        prefix: list[int],
+        cut: int,
+        suffix: list[int],
+        max_tokens: int,
+        priority: int,
+        salt: str,
+        public: int,
+        grammar: tuple[int, int] | None,
+        scored: int | None,
     ) -> None:
         prompt = prefix[:cut] + suffix
         request = GenerationRequest(
             request_id="r",
             prompt_token_ids=tuple(prompt),
-            sampling=SamplingParams(max_tokens=max_tokens, temperature=0.0),
+            sampling=SamplingParams(max_tokens=max_tokens, temperature=0.0, prompt_logprobs=scored),
             priority=priority,
             cache_salt=salt,
             public_prefix_tokens=min(public, len(prompt)),
         )
-        self.known[self.core.add(request, max_tokens, self.now)] = Known(max_tokens)
+        compiled = None if grammar is None else FollowedGrammar(prompt, *grammar)
+        self.known[self.core.add(request, max_tokens, self.now, compiled)] = Known(max_tokens)
 
     @rule(steps=st.integers(1, 6), seconds=st.sampled_from([0.1, 5.0]))
     def step(self, steps: int, seconds: float) -> None:
@@ -112,6 +179,11 @@ class EngineMachine(RuleBasedStateMachine):
         self._check_admission(before, waiting_before)
         for generation, update in updates:
             known = self.known[generation]
+            assert isinstance(update, GenerationUpdate)
+            if not known.tokens and generation.request.sampling.prompt_logprobs is not None:
+                prompt = generation.request.prompt_token_ids
+                likeliest = [next_token(prompt[: i + 1]) for i in range(len(prompt) - 1)]
+                assert [each.top[0][0] for each in update.prompt_logprobs] == likeliest
             known.tokens += update.token_ids
             if update.finish_reason:
                 known.finished = True

@@ -16,9 +16,9 @@ def pieces(text: bytes, stop: Sequence[str] = ()) -> tuple[list[str], bool]:
     out: list[str] = []
     for byte in text:
         out.append(detokenizer.push(byte))
-        if detokenizer.stopped:
+        if detokenizer.stopped_at is not None:
             break
-    return [*out, detokenizer.flush()], detokenizer.stopped
+    return [*out, detokenizer.flush()], detokenizer.stopped_at is not None
 
 
 @pytest.mark.parametrize("text", ["plain", "naïve café", "日本語", "🙂👩‍👩‍👧 mixed ☃", "\n\t x"])
@@ -64,3 +64,15 @@ def test_overlapping_beginnings_are_tried_again():
     out, stopped = pieces(b"xaab!", ["ab"])
     assert stopped
     assert "".join(out) == "xa"
+
+
+def test_a_stop_string_is_told_and_can_be_kept():
+    detokenizer = Detokenizer(decode_bytes, ("ld", "wor"), keep_stop=True)
+    assert "".join(map(detokenizer.push, b"hello world")) == "hello wor"
+    assert detokenizer.stopped_at == "wor"
+
+
+def test_a_stop_string_that_comes_too_early_is_text():
+    detokenizer = Detokenizer(decode_bytes, ("l",))
+    text = "".join(detokenizer.push(byte, may_stop=index >= 4) for index, byte in enumerate(b"hello hello"))
+    assert text == "hello he"

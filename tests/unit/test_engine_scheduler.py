@@ -1,10 +1,11 @@
 """The scheduler's rules, one by one. Blocks hold 4 tokens."""
 
 from collections.abc import Sequence as Seq
+from dataclasses import replace
 
 from forebay.engine.block_pool import BlockPool
 from forebay.engine.request import GenerationRequest, SamplingParams
-from forebay.engine.scheduler import Scheduler, SchedulerLimits, StepPlan, SwapCosts
+from forebay.engine.scheduler import Advance, Scheduler, SchedulerLimits, Slice, StepPlan, SwapCosts
 from forebay.engine.sequence import Sequence
 
 LIMITS = SchedulerLimits(
@@ -18,6 +19,7 @@ LIMITS = SchedulerLimits(
 SWAP = SwapCosts(capacity_blocks=100, copy_s_per_block=1e-6, prefill_s_per_token=1e-3)
 RECOMPUTE = SwapCosts(capacity_blocks=0, copy_s_per_block=1e-6, prefill_s_per_token=1e-3)
 INTERACTIVE, STANDARD, BATCH = 0, 1, 2
+PLAIN = SamplingParams()
 
 
 class Bench:
@@ -27,10 +29,18 @@ class Bench:
         self.scheduler = Scheduler(BlockPool(num_blocks, 4), limits, swap)
         self._arrivals = 0
 
-    def add(self, length: int, priority: int, now: float = 0.0, *, first: int | None = None) -> Sequence:
+    def add(
+        self,
+        length: int,
+        priority: int,
+        now: float = 0.0,
+        *,
+        first: int | None = None,
+        sampling: SamplingParams = PLAIN,
+    ) -> Sequence:
         """A prompt of `length` tokens, all different from any other's unless `first` says where it begins."""
         start = 1000 * (self._arrivals + 1) if first is None else first
-        request = GenerationRequest("r", tuple(range(start, start + length)), SamplingParams(), priority)
+        request = GenerationRequest("r", tuple(range(start, start + length)), sampling, priority)
         sequence = Sequence(request, self._arrivals, max_tokens=100)
         self._arrivals += 1
         self.scheduler.add(sequence, now)
@@ -38,7 +48,7 @@ class Bench:
 
     def step(self, now: float = 0.0) -> StepPlan:
         plan = self.scheduler.schedule(now)
-        self.scheduler.complete(plan, {part.sequence: 1 for part in plan.slices if part.samples})
+        self.scheduler.complete(plan, {part.sequence: Advance([1]) for part in plan.slices if part.samples})
         return plan
 
     def share(self, now: float = 0.0) -> dict[Sequence, int]:
@@ -186,3 +196,108 @@ def test_an_older_sequence_never_gives_way_to_a_younger_one_of_its_class():
     bench.step()
     bench.step()  # `younger` needs a block and there is none
     assert (older.preemptions, younger.preemptions) == (0, 1)
+
+
+def test_a_sequence_preempted_in_the_very_step_that_brings_it_back_keeps_what_was_saved():
+    bench = Bench(num_blocks=5, limits=replace(LIMITS, max_num_seqs=2))
+    standard = bench.add(4, STANDARD)
+    batch = bench.add(8, BATCH)
+    bench.step()
+    bench.step()
+    person = bench.add(1, INTERACTIVE)
+    bench.step()
+    assert batch.num_saved_blocks == 3
+    while standard.num_computed < 8:
+        bench.step()
+    bench.scheduler.finish(person)
+    plan = bench.step()
+    assert [part.sequence for part in plan.slices] == [standard]
+    assert (plan.swap_in, plan.swap_out) == ([], [])
+    assert (batch.num_saved_blocks, batch.num_computed, batch.preemptions) == (3, 9, 2)
+    bench.scheduler.finish(standard)
+    plan = bench.step()
+    assert [back.first_row + len(back.blocks) for back in plan.swap_in] == [3]
+
+
+# Drafts
+
+
+def decoding(bench: Bench, length: int, draft: Seq[int]) -> Sequence:
+    sequence = bench.add(length, STANDARD)
+    bench.step()
+    sequence.draft = draft
+    return sequence
+
+
+def test_a_draft_is_tried_and_what_was_right_of_it_need_not_be_computed_again():
+    bench = Bench()
+    sequence = decoding(bench, 6, [7, 8, 9])
+    plan = bench.scheduler.schedule(0.0)
+    assert plan.slices == [Slice(sequence, 1, num_drafts=3)]
+    bench.scheduler.complete(plan, {sequence: Advance([7, 8, 1], num_verified=2)})
+    assert sequence.token_ids[6:] == [1, 7, 8, 1]
+    assert (sequence.num_computed, sequence.num_behind) == (9, 1)
+    assert bench.scheduler.schedule(0.0).slices == [Slice(sequence, 1)]
+
+
+def test_a_draft_takes_only_what_decodes_leave_of_the_budget():
+    bench = Bench(limits=replace(LIMITS, max_num_batched_tokens=5))
+    first, second = decoding(bench, 2, []), decoding(bench, 2, [])
+    first.draft, second.draft = [7, 7], [7, 7]
+    assert bench.scheduler.schedule(0.0).slices == [Slice(first, 1, 2), Slice(second, 1, 1)]
+
+
+def test_nobody_gives_way_for_a_draft():
+    bench = Bench(num_blocks=3)
+    sequence = decoding(bench, 2, [7] * 8)
+    batch = bench.add(4, BATCH)
+    plan = bench.scheduler.schedule(0.0)
+    assert plan.slices == [Slice(sequence, 1, num_drafts=5), Slice(batch, 4)]
+    assert bench.scheduler.preemptions_total == 0
+
+
+# Tokens that came without a step of their own, and steps that brought none
+
+
+def test_forced_tokens_are_computed_at_once_in_blocks_of_their_own():
+    bench = Bench()
+    sequence = decoding(bench, 3, [])
+    plan = bench.scheduler.schedule(0.0)
+    bench.scheduler.complete(plan, {sequence: Advance([1, 5, 6, 7, 8])})
+    plan = bench.scheduler.schedule(0.0)
+    assert plan.slices == [Slice(sequence, 5)]
+    assert len(sequence.block_table) == 3
+
+
+def test_forced_tokens_that_do_not_fit_make_a_lower_class_give_way():
+    bench = Bench(num_blocks=3)
+    sequence = decoding(bench, 3, [])
+    batch = bench.add(4, BATCH)
+    plan = bench.scheduler.schedule(0.0)
+    bench.scheduler.complete(plan, {sequence: Advance([1, 5, 6, 7, 8]), batch: Advance([1])})
+    plan = bench.scheduler.schedule(0.0)
+    assert [part.sequence for part in plan.slices] == [sequence]
+    assert batch.preemptions == 1
+
+
+def test_a_step_that_drew_nothing_is_repeated():
+    bench = Bench()
+    sequence = bench.add(8, STANDARD)
+    plan = bench.scheduler.schedule(0.0)
+    bench.scheduler.complete(plan, {sequence: Advance([])})
+    assert (sequence.num_computed, sequence.num_generated) == (7, 0)
+    assert bench.step().slices == [Slice(sequence, 1)]
+    assert (sequence.num_computed, sequence.num_generated) == (8, 1)
+
+
+# Prompts whose log-probabilities are wanted
+
+
+def test_a_scored_prompt_is_computed_whole_and_in_small_chunks():
+    bench = Bench(limits=replace(LIMITS, max_num_batched_tokens=512))
+    other = bench.add(100, STANDARD, first=0)
+    bench.step()
+    scored = bench.add(100, STANDARD, first=0, sampling=SamplingParams(prompt_logprobs=0))
+    bench.scheduler.finish(other)
+    assert chunks([bench.share() for _ in range(3)], scored) == [64, 36, 1]
+    assert scored.cached_tokens == 0

@@ -1,25 +1,23 @@
 """One engine step, synchronous: schedule, move blocks, run the model, draw tokens, say what came of it."""
 
 import secrets
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from forebay.engine.detokenizer import Detokenizer
-from forebay.engine.request import FinishReason, GenerationRequest, GenerationUpdate
-from forebay.engine.runner import HostBlocks, ModelRunner, SequenceSlice
-from forebay.engine.sampling import Draw, sample
-from forebay.engine.scheduler import Scheduler, Slice, StepPlan
+from forebay.core.errors import ForebayError
+from forebay.engine.generation import Drawn, Generation, Mask, Vocabulary
+from forebay.engine.grammar.matcher import CompiledGrammar
+from forebay.engine.request import GenerationRequest, GenerationUpdate, TokenLogprob
+from forebay.engine.runner import HostBlocks, ModelRunner, SequenceSlice, StepLogits
+from forebay.engine.sampling.logprobs import token_logprobs
+from forebay.engine.sampling.sample import sample
+from forebay.engine.scheduler import Advance, Scheduler, Slice, StepPlan
 from forebay.engine.sequence import Sequence as EngineSequence
+from forebay.engine.speculation import StepCosts, draft_lengths
 
-
-@dataclass(slots=True, eq=False)
-class Generation:
-    """A request in the engine: its sequence, its text so far, its seed."""
-
-    request: GenerationRequest
-    sequence: EngineSequence
-    detokenizer: Detokenizer
-    seed: int
+MASK_WAIT_S = 0.02
+"""How long a step waits for masks that are not ready when the model is; whose is late draws in a later step."""
 
 
 @dataclass(slots=True)
@@ -29,6 +27,21 @@ class EngineTotals:
     prompt_tokens: int = 0
     cached_prompt_tokens: int = 0
     generation_tokens: int = 0
+    draft_tokens: int = 0
+    accepted_draft_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of the step's logits from which a token is to be drawn: the one `ahead` tokens after the next."""
+
+    index: int
+    generation: Generation
+    ahead: int
+    mask: Mask | None
+
+
+StepResult = list[tuple[Generation, GenerationUpdate | ForebayError]]
 
 
 @dataclass(slots=True)
@@ -37,19 +50,25 @@ class EngineCore:
 
     runner: ModelRunner
     scheduler: Scheduler
-    decode: Callable[[Sequence[int]], str]
-    eos_token_ids: frozenset[int]
+    vocabulary: Vocabulary
+    step_costs: StepCosts | None = None
+    """Where they are known, drafts are tried where they pay."""
     totals: EngineTotals = field(default_factory=EngineTotals)
     _generations: dict[EngineSequence, Generation] = field(default_factory=dict[EngineSequence, Generation])
     _saved: dict[EngineSequence, HostBlocks] = field(default_factory=dict[EngineSequence, HostBlocks])
     _arrivals: int = 0
 
-    def add(self, request: GenerationRequest, max_tokens: int, now: float) -> Generation:
-        """Put a request in line; it may generate `max_tokens` at most, which the caller has checked to fit."""
+    def add(
+        self, request: GenerationRequest, max_tokens: int, now: float, grammar: CompiledGrammar | None = None
+    ) -> Generation:
+        """Put a request in line; it may generate `max_tokens` at most, which the caller has checked to fit, and
+        `grammar` is its compiled one."""
         seed = request.sampling.seed if request.sampling.seed is not None else secrets.randbits(63)
         sequence = EngineSequence(request, self._arrivals, max_tokens)
         self._arrivals += 1
-        generation = Generation(request, sequence, Detokenizer(self.decode, request.sampling.stop), seed)
+        matcher = None if grammar is None else grammar.matcher()
+        speculates = self.step_costs is not None
+        generation = Generation(request, sequence, self.vocabulary, seed, matcher, speculates=speculates)
         self._generations[sequence] = generation
         self.scheduler.add(sequence, now)
         return generation
@@ -64,19 +83,20 @@ class EngineCore:
     def idle(self) -> bool:
         return not self._generations
 
-    def step(self, now: float) -> list[tuple[Generation, GenerationUpdate]]:
-        """Run one step; the updates of the generations that it brought a token."""
+    def step(self, now: float) -> StepResult:
+        """Run one step; what it brought the generations that it brought something."""
+        if self.step_costs is not None:
+            self._guess(self.step_costs)
         plan = self.scheduler.schedule(now)
         self._move_blocks(plan)
         if not plan.slices:
             return []
+        for part in plan.slices:
+            if part.samples:
+                self._generations[part.sequence].begin_mask()
         logits = self.runner.run([self._runner_slice(part) for part in plan.slices])
-        sampling = [self._generations[part.sequence] for part in plan.slices if part.samples]
-        tokens = sample(logits, [Draw(g.request.sampling, g.seed, g.sequence.num_generated) for g in sampling])
-        first = [g for g in sampling if g.sequence.awaits_first_token]
-        self.scheduler.complete(plan, {g.sequence: token for g, token in zip(sampling, tokens, strict=True)})
-        self._count(first, len(tokens))
-        return [(g, self._advance(g, token)) for g, token in zip(sampling, tokens, strict=True)]
+        self._score_prompts(plan, logits)
+        return self._advance(plan, logits)
 
     def _move_blocks(self, plan: StepPlan) -> None:
         for out in plan.swap_out:
@@ -91,39 +111,114 @@ class EngineCore:
         sequence = part.sequence
         start = sequence.num_computed
         return SequenceSlice(
-            token_ids=sequence.token_ids[start : start + part.num_tokens],
+            token_ids=[*sequence.token_ids[start : start + part.num_tokens], *sequence.draft[: part.num_drafts]],
             start=start,
             block_table=sequence.block_table,
-            sample=part.samples,
+            num_sampled=_num_rows(part),
             temperature=sequence.request.sampling.temperature,
         )
 
-    def _count(self, first: Sequence[Generation], generated: int) -> None:
-        self.totals.prompt_tokens += sum(g.sequence.prompt_length for g in first)
-        self.totals.cached_prompt_tokens += sum(g.sequence.cached_tokens for g in first)
-        self.totals.generation_tokens += generated
+    # What the rows of logits are for
 
-    def _advance(self, generation: Generation, token: int) -> GenerationUpdate:
-        """Take in one drawn token: its text, and whether the generation ends with it."""
-        sequence = generation.sequence
-        reason: FinishReason | None = None
-        text = ""
-        if token in self.eos_token_ids and not generation.request.sampling.ignore_eos:
-            reason = "stop"
-        else:
-            text = generation.detokenizer.push(token)
-            if generation.detokenizer.stopped:
-                reason = "stop"
-            elif sequence.num_generated >= sequence.max_tokens:
-                reason = "length"
-        if reason is not None:
-            text += generation.detokenizer.flush()
+    def _score_prompts(self, plan: StepPlan, logits: StepLogits) -> None:
+        """Note the log-probabilities of the prompt tokens after those of this step, where they were asked for."""
+        first_row = 0
+        for part in plan.slices:
+            sequence = part.sequence
+            count = sequence.request.sampling.prompt_logprobs
+            if sequence.scores_prompt and count is not None:
+                start = sequence.num_computed
+                following = sequence.token_ids[start + 1 : start + 1 + part.num_tokens]
+                rows = range(first_row, first_row + len(following))
+                temperatures = [sequence.request.sampling.temperature] * len(rows)
+                scores = token_logprobs(logits, rows, following, [count] * len(rows), temperatures)
+                self._generations[sequence].prompt_logprobs[start : start + len(rows)] = scores
+            first_row += _num_rows(part)
+
+    def _rows(self, plan: StepPlan) -> Iterator[_Row]:
+        """The rows to draw from. A generation whose mask is not ready has none."""
+        deadline = time.monotonic() + MASK_WAIT_S
+        first_row = 0
+        for part in plan.slices:
+            num_rows = _num_rows(part)
+            if part.samples:
+                generation = self._generations[part.sequence]
+                ready, mask = generation.grammar_mask(max(deadline - time.monotonic(), 0.0))
+                if ready:
+                    first_drawn = first_row + num_rows - 1 - part.num_drafts
+                    for ahead in range(part.num_drafts + 1):
+                        yield _Row(first_drawn + ahead, generation, ahead, mask)
+            first_row += num_rows
+
+    def _draw(self, rows: Sequence[_Row], logits: StepLogits) -> list[Drawn]:
+        """A token for each row, and its log-probability where that was asked for."""
+        if not rows:
+            return []
+        if len(rows) < len(logits.log_normaliser):
+            logits = logits.take([row.index for row in rows])
+        tokens = sample(logits, [row.generation.draw(row.ahead, row.mask) for row in rows])
+        told = [
+            (index, token, params.logprobs, params.temperature)
+            for index, token in enumerate(tokens)
+            if token is not None and (params := rows[index].generation.request.sampling).logprobs is not None
+        ]
+        scores: dict[int, TokenLogprob] = {}
+        if told:
+            indices, chosen, counts, temperatures = zip(*told, strict=True)
+            scores = dict(zip(indices, token_logprobs(logits, indices, chosen, counts, temperatures), strict=True))
+        return [Drawn(token, scores.get(index)) for index, token in enumerate(tokens)]
+
+    # From tokens to updates
+
+    def _advance(self, plan: StepPlan, logits: StepLogits) -> StepResult:
+        rows = list(self._rows(plan))
+        drawn: dict[Generation, list[Drawn]] = {}
+        for row, token in zip(rows, self._draw(rows, logits), strict=True):
+            drawn.setdefault(row.generation, []).append(token)
+        advances: dict[EngineSequence, Advance] = {}
+        for part in plan.slices:
+            if part.samples:
+                generation = self._generations[part.sequence]
+                advance = generation.take_step(drawn.get(generation, ()), part.num_drafts)
+                advances[part.sequence] = advance
+                self._count(part, advance)
+        self.scheduler.complete(plan, advances)
+        sampling = [self._generations[sequence] for sequence in advances]
+        return [(generation, self._told(generation)) for generation in sampling if generation.has_news]
+
+    def _count(self, part: Slice, advance: Advance) -> None:
+        if advance.token_ids and part.sequence.awaits_first_token:
+            self.totals.prompt_tokens += part.sequence.prompt_length
+            self.totals.cached_prompt_tokens += part.sequence.cached_tokens
+        self.totals.generation_tokens += len(advance.token_ids)
+        self.totals.draft_tokens += part.num_drafts
+        self.totals.accepted_draft_tokens += advance.num_verified
+
+    def _told(self, generation: Generation) -> GenerationUpdate | ForebayError:
+        """The step's update; an ended generation is gone after it."""
+        update = generation.error or generation.update()
+        if generation.ended:
             self.remove(generation)
-        return GenerationUpdate(
-            text=text,
-            token_ids=(token,),
-            prompt_tokens=sequence.prompt_length,
-            cached_tokens=sequence.cached_tokens,
-            completion_tokens=sequence.num_generated,
-            finish_reason=reason,
+        return update
+
+    # Speculation
+
+    def _guess(self, costs: StepCosts) -> None:
+        """Give the decoding sequences the drafts that pay in a step of so many."""
+        decoding = [g for g in self._generations.values() if g.sequence.block_table and g.sequence.num_behind == 1]
+        guesses = [(g, g.drafting, g.drafting.guess(g.num_left - 1)) for g in decoding if g.drafting is not None]
+        lengths = draft_lengths(
+            [drafting.acceptance for _, drafting, _ in guesses],
+            [len(guess) for _, _, guess in guesses],
+            len(decoding),
+            costs,
         )
+        for (generation, _, guess), length in zip(guesses, lengths, strict=True):
+            generation.sequence.draft = guess[:length]
+
+
+def _num_rows(part: Slice) -> int:
+    """How many of a slice's tokens bring a row of logits."""
+    if part.sequence.scores_prompt:
+        return part.num_tokens
+    return 1 + part.num_drafts if part.samples else 0

@@ -13,18 +13,19 @@ class Detokenizer:
     Held back are bytes of a character that is not complete, and text that may be the beginning of a stop string.
     """
 
-    def __init__(self, decode: Callable[[Sequence[int]], str], stop: Sequence[str]) -> None:
+    def __init__(self, decode: Callable[[Sequence[int]], str], stop: Sequence[str], *, keep_stop: bool = False) -> None:
         self._decode = decode
         self._stop = stop
+        self._keep_stop = keep_stop
         self._token_ids: list[int] = []
         self._window_start = 0
         self._read_end = 0
         self._held = ""
-        self.stopped = False
-        """Whether a stop string has been met; what comes after it is dropped."""
+        self.stopped_at: str | None = None
+        """The stop string that has been met; what comes after it is dropped, and itself unless it is to be kept."""
 
-    def push(self, token_id: int) -> str:
-        """The text that has become certain with this token."""
+    def push(self, token_id: int, *, may_stop: bool = True) -> str:
+        """The text that has become certain with this token. Unless it `may_stop`, stop strings are text like any."""
         self._token_ids.append(token_id)
         known, text = self._decode_window()
         pending = len(self._token_ids) - self._read_end
@@ -33,7 +34,8 @@ class Detokenizer:
         # The window keeps the last piece: what a token looks like can depend on the one before it.
         self._window_start = self._read_end
         self._read_end = len(self._token_ids)
-        return self._release(text[len(known) :])
+        new = text[len(known) :]
+        return self._release(new) if may_stop else new
 
     def _decode_window(self) -> tuple[str, str]:
         """The text of the window's tokens that have been read, and of all of them."""
@@ -51,14 +53,14 @@ class Detokenizer:
         return certain + held
 
     def _release(self, new: str) -> str:
-        if self.stopped:
+        if self.stopped_at is not None:
             return ""
         text = self._held + new
-        found = [at for at in (text.find(stop) for stop in self._stop) if at >= 0]
+        found = [(at, stop) for at, stop in ((text.find(stop), stop) for stop in self._stop) if at >= 0]
         if found:
-            self.stopped = True
+            at, self.stopped_at = min(found)
             self._held = ""
-            return text[: min(found)]
+            return text[: at + len(self.stopped_at)] if self._keep_stop else text[:at]
         keep = max((_overlap(text, stop) for stop in self._stop), default=0)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]

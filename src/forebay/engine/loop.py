@@ -8,11 +8,15 @@ from dataclasses import dataclass
 import structlog
 
 from forebay.core.clock import Clock
-from forebay.engine.core import EngineCore, Generation
+from forebay.core.errors import ForebayError
+from forebay.engine.core import EngineCore
+from forebay.engine.generation import Generation
+from forebay.engine.grammar.matcher import CompiledGrammar
 from forebay.engine.request import GenerationRequest, GenerationUpdate
 
-Deliver = Callable[[list[tuple[int, GenerationUpdate]]], None]
-"""Takes the updates of one step, each with the key of its generation. Called in the loop's thread; must not block."""
+Deliver = Callable[[list[tuple[int, GenerationUpdate | ForebayError]]], None]
+"""Takes the updates of one step, each with the key of its generation; an error is a generation's last. Called in the
+loop's thread; must not block."""
 Fail = Callable[[Exception], None]
 """Takes what broke the loop, which has ended. Called in its thread."""
 
@@ -24,6 +28,7 @@ class _Submit:
     key: int
     request: GenerationRequest
     max_tokens: int
+    grammar: CompiledGrammar | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,8 @@ class StepLoop:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, key: int, request: GenerationRequest, max_tokens: int) -> None:
-        self._commands.put(_Submit(key, request, max_tokens))
+    def submit(self, key: int, request: GenerationRequest, max_tokens: int, grammar: CompiledGrammar | None) -> None:
+        self._commands.put(_Submit(key, request, max_tokens, grammar))
 
     def abort(self, key: int) -> None:
         self._commands.put(_Abort(key))
@@ -76,7 +81,8 @@ class StepLoop:
             command = self._commands.get()
             match command:
                 case _Submit():
-                    generation = self._core.add(command.request, command.max_tokens, self._clock.now())
+                    now = self._clock.now()
+                    generation = self._core.add(command.request, command.max_tokens, now, command.grammar)
                     self._generations[command.key] = generation
                     self._keys[generation] = command.key
                 case _Abort():
@@ -87,10 +93,10 @@ class StepLoop:
         return True
 
     def _step(self) -> None:
-        events: list[tuple[int, GenerationUpdate]] = []
+        events: list[tuple[int, GenerationUpdate | ForebayError]] = []
         for generation, update in self._core.step(self._clock.now()):
             events.append((self._keys[generation], update))
-            if update.finish_reason is not None:
+            if generation.ended:
                 self._forget(generation)
         if events:
             self._deliver(events)

@@ -6,6 +6,7 @@ first, then prompt chunks, both in the order of priority and arrival.
 
 from bisect import insort
 from collections.abc import Mapping
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
 from forebay.engine.block_pool import BlockPool
@@ -35,17 +36,32 @@ class SwapCosts:
     prefill_s_per_token: float
 
 
+_MAX_SCORED_TOKENS = 64
+"""Prompt tokens that one sequence has scored in a step: each brings a whole row of logits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`num_tokens` of a sequence's tokens, from `num_computed` on, run in this step."""
+    """`num_tokens` of a sequence's tokens, from `num_computed` on, run in this step, and after them the first
+    `num_drafts` of its draft."""
 
     sequence: Sequence
     num_tokens: int
+    num_drafts: int = 0
 
     @property
     def samples(self) -> bool:
         """Whether the step reaches the sequence's last known token, so that a next one can be drawn."""
         return self.num_tokens == self.sequence.num_behind
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What a step brought a sequence: the tokens that follow its known ones, of which the first `num_verified` were
+    drafts that it has computed already. No tokens at all: none could be drawn, and the step is to be repeated."""
+
+    token_ids: Seq[int]
+    num_verified: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +142,30 @@ class Scheduler:
             if tokens_left and sequence in self._running and self._grow(sequence, plan):
                 plan.slices.append(Slice(sequence, 1))
                 tokens_left -= 1
+        tokens_left -= self._add_drafts(plan, tokens_left)
         prefill_left = min(tokens_left, self._limits.max_prefill_tokens_per_step) if plan.slices else tokens_left
         batch_left = prefill_left if self._interactive_is_past(now) else self._limits.batch_prefill_tokens_per_step
         for sequence in [s for s in self._eligible() if s.num_behind > 1]:
             is_batch = sequence.priority_class is PriorityClass.BATCH
             chunk = min(sequence.num_behind, prefill_left, batch_left if is_batch else prefill_left)
-            if chunk > 0:
+            if sequence.scores_prompt:
+                chunk = min(chunk, _MAX_SCORED_TOKENS)
+            if chunk > 0 and sequence in self._running and self._grow(sequence, plan):
                 plan.slices.append(Slice(sequence, chunk))
                 prefill_left -= chunk
                 batch_left -= chunk if is_batch else 0
         return plan
 
-    def complete(self, plan: StepPlan, sampled: Mapping[Sequence, int]) -> None:
-        """Note that a plan has run: its slices are computed, and these tokens were drawn."""
+    def complete(self, plan: StepPlan, advances: Mapping[Sequence, Advance]) -> None:
+        """Note that a plan has run, and what it brought those of its sequences that it reached the end of."""
         for part in plan.slices:
             sequence = part.sequence
             sequence.num_computed += part.num_tokens
+            sequence.draft = ()
+            if (advance := advances.get(sequence)) is not None:
+                sequence.num_computed += advance.num_verified if advance.token_ids else -1
+                sequence.token_ids += advance.token_ids
             self._publish(sequence)
-            if sequence in sampled:
-                sequence.token_ids.append(sampled[sequence])
 
     # Who may run
 
@@ -172,7 +193,7 @@ class Scheduler:
         """The cached blocks it can share, and how many more hold the rest of its known tokens."""
         block_size = self.pool.block_size
         # At least one token must be computed, or there would be no logits to draw the next one from.
-        sharable = (len(sequence.token_ids) - 1) // block_size
+        sharable = 0 if sequence.scores_prompt else (len(sequence.token_ids) - 1) // block_size
         hits = self.pool.lookup(sequence.block_hashes(block_size, sharable))
         return hits, self.pool.blocks_for(len(sequence.token_ids)) - len(hits)
 
@@ -215,15 +236,37 @@ class Scheduler:
     # Growth and preemption
 
     def _grow(self, sequence: Sequence, plan: StepPlan) -> bool:
-        """See to the slot of the sequence's next token; False if the sequence itself had to give way."""
-        if sequence.num_computed < len(sequence.block_table) * self.pool.block_size:
+        """See to the slots of all its known tokens; False if the sequence itself had to give way."""
+        missing = self.pool.blocks_for(len(sequence.token_ids)) - len(sequence.block_table)
+        if missing <= 0:
             return True
-        while not self.pool.can_take([], 1):
+        while not self.pool.can_take([], missing):
             victim = self._victim_for(sequence)
             self._preempt(victim, plan)
             if victim is sequence:
                 return False
-        sequence.block_table += self.pool.take([], 1)
+        sequence.block_table += self.pool.take([], missing)
+        return True
+
+    def _add_drafts(self, plan: StepPlan, tokens_left: int) -> int:
+        """Let the decodes of `plan` try their drafts, as far as tokens and idle blocks go; how many are tried."""
+        tried = 0
+        for index, part in enumerate(plan.slices):
+            sequence = part.sequence
+            num_drafts = min(len(sequence.draft), tokens_left - tried)
+            while num_drafts > 0 and not self._make_draft_slots(sequence, num_drafts):
+                num_drafts -= 1
+            if num_drafts > 0:
+                plan.slices[index] = Slice(sequence, part.num_tokens, num_drafts)
+                tried += num_drafts
+        return tried
+
+    def _make_draft_slots(self, sequence: Sequence, num_drafts: int) -> bool:
+        """Take the blocks for so many drafts, if they are idle: nobody gives way for a guess."""
+        missing = self.pool.blocks_for(len(sequence.token_ids) + num_drafts) - len(sequence.block_table)
+        if missing > 0 and not self.pool.can_take([], missing):
+            return False
+        sequence.block_table += self.pool.take([], max(missing, 0))
         return True
 
     def _victim_for(self, sequence: Sequence) -> Sequence:

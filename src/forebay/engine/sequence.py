@@ -31,6 +31,8 @@ class Sequence:
     num_published: int = 0
     cached_tokens: int = 0
     """Prompt tokens found in the prefix cache when it was first admitted."""
+    draft: Seq[int] = ()
+    """Guessed tokens after the known ones, to be tried in its next step."""
     preemptions: int = 0
     _hashes: list[bytes] = field(default_factory=list[bytes])
 
@@ -56,6 +58,11 @@ class Sequence:
     @property
     def awaits_first_token(self) -> bool:
         return self.num_generated == 0
+
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether its prompt is being computed for the log-probabilities of all its tokens."""
+        return self.awaits_first_token and self.request.sampling.prompt_logprobs is not None
 
     def block_hashes(self, block_size: int, num_blocks: int) -> Seq[bytes]:
         """The hash chain over the first `num_blocks` full blocks of its known tokens.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from forebay.core.clock import Clock
 from forebay.core.errors import CapacityUnavailable, ContextTooLong, ForebayError, InternalError, InvalidRequest
 from forebay.engine.core import EngineCore
+from forebay.engine.grammar.compiler import GrammarCompiler
 from forebay.engine.loop import StepLoop
 from forebay.engine.request import GenerationRequest, GenerationUpdate
 
@@ -27,13 +28,17 @@ class EngineStats:
     prompt_tokens_total: int
     cached_prompt_tokens_total: int
     generation_tokens_total: int
+    draft_tokens_total: int
+    """Guessed tokens that were tried."""
+    accepted_draft_tokens_total: int
 
 
 class AsyncEngine:
     """Runs the step loop in a thread of its own; `generate` may be called by any number of tasks of one event loop."""
 
-    def __init__(self, core: EngineCore, clock: Clock, max_model_len: int) -> None:
+    def __init__(self, core: EngineCore, grammars: GrammarCompiler, clock: Clock, max_model_len: int) -> None:
         self._core = core
+        self._grammars = grammars
         self._max_model_len = min(max_model_len, core.scheduler.max_sequence_tokens)
         self._loop = StepLoop(core, clock, self._deliver, self._fail)
         self._streams: dict[int, asyncio.Queue[GenerationUpdate | ForebayError]] = {}
@@ -60,16 +65,20 @@ class AsyncEngine:
         step.
 
         Raises, before anything is queued, ContextTooLong when prompt plus max_tokens can never fit, InvalidRequest for
-        an empty prompt, CapacityUnavailable when the engine is draining; InternalError when the engine broke.
+        an empty prompt or a grammar that cannot be compiled, CapacityUnavailable when the engine is draining;
+        InternalError when the engine broke.
         """
         max_tokens = self._admissible_max_tokens(request)
+        grammar = None
+        if request.sampling.grammar is not None:
+            grammar = await asyncio.to_thread(self._grammars.compile, request.sampling.grammar)
         key = self._next_key
         self._next_key += 1
         events: asyncio.Queue[GenerationUpdate | ForebayError] = asyncio.Queue()
         self._event_loop = asyncio.get_running_loop()
         self._streams[key] = events
         self._all_streams_ended.clear()
-        self._loop.submit(key, request, max_tokens)
+        self._loop.submit(key, request, max_tokens, grammar)
         finished = False
         try:
             while not finished:
@@ -121,6 +130,8 @@ class AsyncEngine:
             prompt_tokens_total=totals.prompt_tokens,
             cached_prompt_tokens_total=totals.cached_prompt_tokens,
             generation_tokens_total=totals.generation_tokens,
+            draft_tokens_total=totals.draft_tokens,
+            accepted_draft_tokens_total=totals.accepted_draft_tokens,
         )
 
     async def drain(self, timeout_s: float) -> None:
@@ -139,10 +150,11 @@ class AsyncEngine:
         self._loop.stop()
         self._end_streams(CapacityUnavailable("this replica has shut down; send the request again", retry_after_s=1.0))
         self._core.runner.close()
+        self._grammars.close()
 
     # Called in the loop's thread
 
-    def _deliver(self, updates: list[tuple[int, GenerationUpdate]]) -> None:
+    def _deliver(self, updates: list[tuple[int, GenerationUpdate | ForebayError]]) -> None:
         assert self._event_loop is not None, "nothing can happen before the first request"
         self._event_loop.call_soon_threadsafe(self._dispatch, updates)
 
@@ -154,7 +166,7 @@ class AsyncEngine:
 
     # Called in the event loop's
 
-    def _dispatch(self, updates: list[tuple[int, GenerationUpdate]]) -> None:
+    def _dispatch(self, updates: list[tuple[int, GenerationUpdate | ForebayError]]) -> None:
         for key, update in updates:
             stream = self._streams.get(key)
             if stream is not None:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 WeightPrecision = Literal["auto", "f32", "f16", "int8", "int4"]
+Speculation = Literal["off", "ngram"]
 KvPrecision = Literal["auto", "f32", "f16", "bf16", "u8"]
 
 
@@ -33,5 +34,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How long after an interactive arrival the traffic counts as recent."""
     max_preemptions_by_own_class: Annotated[int, msgspec.Meta(ge=0)] = 3
     """A sequence preempted this often is not preempted again for one of its own class."""
+    speculation: Speculation = "off"
+    """`ngram` guesses tokens by what followed the same ones before, and tries guesses where larger steps are measured
+    to pay; the output is the same."""
     threads: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Threads that compute; 0 is one for each core."""

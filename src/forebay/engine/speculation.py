@@ -1,0 +1,115 @@
+"""Guess several tokens and let one step verify them all.
+
+A guess is what followed the same tokens before, in the prompt or in the output (prompt lookup, Saxena 2023): good
+where a text repeats itself, as an edited file or a quoted document does, and free. A draw depends on seed, position and
+logits alone, so a guess is right exactly when it is what would have been drawn: the output is the same with and
+without.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_LONGEST_KEY = 3
+_SHORTEST_KEY = 2
+MAX_DRAFT = 8
+"""Guesses of one step."""
+_PRIOR = 0.5
+_MEMORY = 0.85
+"""How much of the acceptance rate one more outcome leaves; after a dozen the old ones hardly count."""
+_RECOVERY = 0.01
+"""How fast a rate that kept a sequence from guessing goes back to the prior, so that it tries again."""
+
+
+class PromptLookup:
+    """The places at which each few tokens stood, of one growing sequence."""
+
+    def __init__(self) -> None:
+        self._token_ids: list[int] = []
+        self._after: dict[tuple[int, ...], int] = {}
+        """A run of tokens → the index after its last occurrence but one that ends the sequence."""
+
+    def push(self, token_ids: Sequence[int]) -> None:
+        """Add what has become known."""
+        for token_id in token_ids:
+            index = len(self._token_ids)
+            for length in range(_SHORTEST_KEY, _LONGEST_KEY + 1):
+                if index >= length:
+                    self._after[tuple(self._token_ids[index - length :])] = index
+            self._token_ids.append(token_id)
+
+    def guess(self, count: int) -> list[int]:
+        """Up to `count` tokens that may come next; none where the last ones are new."""
+        known = self._token_ids
+        for length in range(_LONGEST_KEY, _SHORTEST_KEY - 1, -1):
+            start = self._after.get(tuple(known[-length:]))
+            if start is not None:
+                # Beyond the end, what repeats is taken to go on repeating.
+                period = len(known) - start
+                return [known[start + i % period] for i in range(count)]
+        return []
+
+
+class Drafting:
+    """One generation's guesses and how they have done."""
+
+    def __init__(self, token_ids: Sequence[int]) -> None:
+        self._lookup = PromptLookup()
+        self._lookup.push(token_ids)
+        self.acceptance = _PRIOR
+        """The chance that a guessed token is right when those before it are."""
+
+    def push(self, token_ids: Sequence[int]) -> None:
+        """Add what has become known."""
+        self._lookup.push(token_ids)
+
+    def guess(self, most: int) -> list[int]:
+        """What may come next, `most` tokens of it at most."""
+        return self._lookup.guess(min(most, MAX_DRAFT))
+
+    def note(self, tried: int, accepted: int) -> None:
+        """Learn from a step that tried `tried` guesses, of which the first `accepted` were right."""
+        if tried == 0:
+            self.acceptance += _RECOVERY * (_PRIOR - self.acceptance)
+        for right in [True] * accepted + [False] * (accepted < tried):
+            self.acceptance = _MEMORY * self.acceptance + (1 - _MEMORY) * right
+
+
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """How long a step of so many tokens takes, as measured: sizes rising from 1, and seconds."""
+
+    sizes: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+    def of(self, num_tokens: int) -> float:
+        """Seconds, interpolated; beyond the largest size in proportion."""
+        if num_tokens >= self.sizes[-1]:
+            return self.seconds[-1] * num_tokens / self.sizes[-1]
+        upper = next(i for i, size in enumerate(self.sizes) if size > num_tokens)
+        low, high = self.sizes[upper - 1], self.sizes[upper]
+        part = (num_tokens - low) / (high - low)
+        return self.seconds[upper - 1] + part * (self.seconds[upper] - self.seconds[upper - 1])
+
+
+def draft_lengths(acceptance: Sequence[float], most: Sequence[int], num_decodes: int, costs: StepCosts) -> list[int]:
+    """How many guesses each sequence should try, so that a step brings the most tokens a second.
+
+    `most` says how many guesses each has; the step decodes `num_decodes` sequences in all. The guess number d of a
+    sequence is needed with probability acceptance ** d, and is worth its place in the order of that.
+    """
+    chances = sorted(
+        ((rate**depth, index) for index, rate in enumerate(acceptance) for depth in range(1, most[index] + 1)),
+        reverse=True,
+    )
+    best_rate = num_decodes / costs.of(num_decodes)
+    best_count = 0
+    expected = float(num_decodes)
+    for count, (chance, _) in enumerate(chances, start=1):
+        expected += chance
+        rate = expected / costs.of(num_decodes + count)
+        if rate > best_rate:
+            best_rate, best_count = rate, count
+    lengths = [0] * len(acceptance)
+    for _, index in chances[:best_count]:
+        lengths[index] += 1
+    return lengths

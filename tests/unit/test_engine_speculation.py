@@ -1,0 +1,80 @@
+"""Guesses, and when they are worth a larger step."""
+
+from forebay.engine.speculation import MAX_DRAFT, Drafting, PromptLookup, StepCosts, draft_lengths
+
+FLAT = StepCosts((1, 64), (1.0, 1.0))
+LINEAR = StepCosts((1, 64), (1.0, 64.0))
+
+
+def lookup(token_ids: list[int]) -> PromptLookup:
+    made = PromptLookup()
+    made.push(token_ids)
+    return made
+
+
+def test_the_guess_is_what_followed_the_same_tokens_last_time():
+    assert lookup([1, 2, 3, 4, 9, 1, 2, 3, 5, 8, 1, 2, 3]).guess(3) == [5, 8, 1]
+
+
+def test_a_longer_match_wins_over_a_later_one():
+    assert lookup([1, 2, 3, 4, 9, 2, 3, 7, 1, 2, 3]).guess(1) == [4]
+
+
+def test_there_is_no_guess_after_tokens_that_are_new():
+    assert lookup([1, 2, 3, 4, 5]).guess(4) == []
+    assert lookup([]).guess(4) == []
+
+
+def test_what_repeats_is_guessed_to_go_on():
+    assert lookup([7, 1, 2, 1, 2, 1, 2]).guess(5) == [1, 2, 1, 2, 1]
+
+
+def test_tokens_can_come_one_by_one():
+    made = lookup([])
+    for token in [1, 2, 3, 4, 1, 2]:
+        made.push([token])
+    assert made.guess(2) == [3, 4]
+
+
+def test_step_costs_are_interpolated_and_grow_in_proportion_beyond_the_largest():
+    costs = StepCosts((1, 4, 8), (10.0, 16.0, 40.0))
+    assert [costs.of(n) for n in (1, 2, 4, 6, 8, 16)] == [10, 12, 16, 28, 40, 80]
+
+
+def test_free_guesses_are_all_tried_and_those_that_cost_a_token_each_none():
+    assert draft_lengths([0.5, 0.1], [3, 2], 2, FLAT) == [3, 2]
+    assert draft_lengths([0.99, 0.99], [3, 2], 2, LINEAR) == [0, 0]
+
+
+def test_the_likeliest_guesses_go_first():
+    step = StepCosts((1, 4, 5, 64), (1.0, 1.0, 5.0, 64.0))
+    assert draft_lengths([0.9, 0.3], [8, 8], 2, step) == [2, 0]
+    assert draft_lengths([0.3, 0.9], [8, 8], 2, step) == [0, 2]
+
+
+def test_nothing_to_guess_is_nothing_to_try():
+    assert draft_lengths([], [], 3, FLAT) == []
+    assert draft_lengths([0.9], [0], 1, FLAT) == [0]
+
+
+def test_a_sequence_whose_guesses_fail_stops_guessing_and_tries_again_later():
+    costs = StepCosts((1, 2, 64), (1.0, 1.3, 60.0))
+    drafting = Drafting([1, 2, 1, 2])
+
+    def wanted() -> int:
+        return draft_lengths([drafting.acceptance], [4], 1, costs)[0]
+
+    assert wanted() > 0
+    for _ in range(10):
+        drafting.note(tried=4, accepted=0)
+    assert wanted() == 0
+    for _ in range(200):
+        drafting.note(tried=0, accepted=0)
+    assert wanted() > 0
+
+
+def test_a_guess_is_no_longer_than_what_may_still_come():
+    drafting = Drafting([1, 2] * 20)
+    assert len(drafting.guess(3)) == 3
+    assert len(drafting.guess(100)) == MAX_DRAFT
+    assert drafting.guess(0) == []
