@@ -68,7 +68,7 @@ def test_what_is_not_json_is_told_with_its_position(body: bytes, where: str) -> 
         (chat('"temperature": 1e999'), "temperature", "out of range"),
         (chat('"top_p": 0'), "top_p", "> 0"),
         (chat('"top_k": -2'), "top_k", ">= -1"),
-        (chat('"max_tokens": 0'), "max_tokens", ">= 1"),
+        (chat('"max_tokens": 0'), "max_tokens", "1 or more"),
         (chat('"max_tokens": 1.5'), "max_tokens", "got `float`"),
         (chat(f'"max_tokens": {"9" * 5000}'), "max_tokens", "out of range"),
         (chat(f'"seed": {"9" * 40}'), "seed", "<= 9223372036854775807"),
@@ -105,40 +105,13 @@ def test_a_value_that_looks_like_a_path_does_not_move_the_param() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ('"tools": [{"type": "function"}]', "tools"),
-        ('"tool_choice": "auto"', "tool_choice"),
-        ('"functions": [{}]', "functions"),
-        ('"response_format": {"type": "json_object"}', "response_format"),
-        ('"logprobs": true', "logprobs"),
-        ('"top_logprobs": 3', "top_logprobs"),
-        ('"logit_bias": {"5": 10}', "logit_bias"),
-        ('"frequency_penalty": 0.5', "frequency_penalty"),
-        ('"presence_penalty": -1', "presence_penalty"),
-        ('"repetition_penalty": 1.1', "repetition_penalty"),
-        ('"min_p": 0.1', "min_p"),
-        ('"n": 2', "n"),
-        ('"modalities": ["text", "audio"]', "modalities"),
-        ('"audio": {"voice": "x", "format": "wav"}', "audio"),
-        ('"reasoning_effort": "high"', "reasoning_effort"),
-        ('"structured_outputs": {"regex": "a"}', "structured_outputs"),
-    ],
-)
-def test_fields_that_would_change_the_output_and_are_not_run_are_refused(fields: str, param: str) -> None:
-    with pytest.raises(InvalidRequest, match="unsupported") as raised:
-        decode(chat(fields), ChatCompletionRequest)
-    assert raised.value.param == param
-
-
-@pytest.mark.parametrize(
     "fields",
     [
         '"tools": [], "tool_choice": "none", "functions": [], "function_call": "none"',
         '"response_format": {"type": "text"}, "logprobs": false, "top_logprobs": 0, "logit_bias": {}',
         '"frequency_penalty": 0, "presence_penalty": 0.0, "repetition_penalty": 1.0, "min_p": 0, "n": 1',
         '"modalities": ["text"], "audio": null, "tools": null, "response_format": null, "n": null',
-        '"user": "u", "metadata": {"a": "b"}, "store": true, "service_tier": "auto", "parallel_tool_calls": false',
+        '"user": "u", "metadata": {"a": "b"}, "store": false, "service_tier": "auto", "parallel_tool_calls": false',
         '"something_new": {"deep": [1, 2, {"er": null}]}',
         '"stream": null, "stream_options": null, "stop": null, "seed": null, "max_tokens": null, "top_k": null',
     ],
@@ -150,12 +123,9 @@ def test_harmless_values_null_and_unknown_fields_pass(fields: str) -> None:
 @pytest.mark.parametrize(
     ("prompt", "param", "said"),
     [
-        ("[]", "prompt", "empty"),
-        ('["a", "b"]', "prompt", "2 prompts"),
-        ("[[1], [2]]", "prompt", "2 prompts"),
+        ("[]", "prompt", ">= 1"),
         ('["a", 1]', "prompt", "not both"),
-        ('[""]', "prompt[0]", "empty"),
-        ("[[]]", "prompt[0]", "empty"),
+        ("[[1], [2, -3]]", "prompt[1][1]", ">= 0"),
         ("[1, -1]", "prompt[1]", ">= 0"),
         ("null", "prompt", "got `null`"),
         ("7", "prompt", "got `int`"),
@@ -167,13 +137,3 @@ def test_prompts_that_cannot_be_run(prompt: str, param: str, said: str) -> None:
         decode(f'{{"model": "m", "prompt": {prompt}}}'.encode(), CompletionRequest)
     assert raised.value.param == param
     assert said in raised.value.detail
-
-
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [('"echo": true', "echo"), ('"suffix": "x"', "suffix"), ('"best_of": 2', "best_of"), ('"logprobs": 0', "logprobs")],
-)
-def test_completion_fields_that_are_not_run_are_refused(fields: str, param: str) -> None:
-    with pytest.raises(InvalidRequest, match="unsupported") as raised:
-        decode(f'{{"model": "m", "prompt": "a", {fields}}}'.encode(), CompletionRequest)
-    assert raised.value.param == param

@@ -10,6 +10,8 @@ from forebay.api.generation import Usage
 from forebay.api.tokenization import TokenizeRequest
 from forebay.core.errors import InvalidRequest
 
+TOOL = '{"type": "function", "function": {"name": "f"}}'
+
 
 def message(text: str) -> ChatMessage:
     return decode(text.encode(), ChatMessage)
@@ -54,11 +56,42 @@ def test_completions_generate_sixteen_tokens_unless_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "single"),
-    [('"a"', "a"), ('["a"]', "a"), ("[1, 2]", [1, 2]), ("[[1, 2]]", [1, 2]), ('""', "")],
+    ("prompt", "prompts"),
+    [
+        ('"a"', ["a"]),
+        ('["a"]', ["a"]),
+        ('["a", ""]', ["a", ""]),
+        ("[1, 2]", [[1, 2]]),
+        ("[[1, 2]]", [[1, 2]]),
+        ("[[1, 2], [3]]", [[1, 2], [3]]),
+        ('[[1, 2], "a"]', [[1, 2], "a"]),
+        ('""', [""]),
+    ],
 )
-def test_one_prompt_may_be_written_in_four_ways(prompt: str, single: str | list[int]) -> None:
-    assert decode(f'{{"model": "m", "prompt": {prompt}}}'.encode(), CompletionRequest).single_prompt == single
+def test_prompts_may_be_written_in_many_ways(prompt: str, prompts: list[str | list[int]]) -> None:
+    assert decode(f'{{"model": "m", "prompt": {prompt}}}'.encode(), CompletionRequest).prompts == prompts
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ('"prompt": [1, "a"]', "prompt"),
+        ('"prompt": []', "prompt"),
+        ('"prompt": "a", "max_tokens": 0', "max_tokens"),
+        ('"prompt": "a", "prompt_logprobs": 1, "stream": true', "prompt_logprobs"),
+        ('"prompt": ["a", "b"], "n": 65', "prompt"),
+    ],
+)
+def test_completions_that_make_no_sense(fields: str, param: str) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        decode(f'{{"model": "m", {fields}}}'.encode(), CompletionRequest)
+    assert raised.value.param == param
+
+
+@pytest.mark.parametrize("fields", ['"echo": true', '"prompt_logprobs": 0'])
+def test_nothing_may_be_generated_where_the_prompt_is_told(fields: str) -> None:
+    request = decode(f'{{"model": "m", "prompt": "a", "max_tokens": 0, {fields}}}'.encode(), CompletionRequest)
+    assert request.output_limit == 0
 
 
 @pytest.mark.parametrize(("stop", "strings"), [('"x"', ("x",)), ('["x", "y"]', ("x", "y")), ("[]", ()), ("null", ())])
@@ -73,13 +106,15 @@ def test_an_encoded_request_is_the_same_request() -> None:
     assert decode(msgspec.json.encode(request), ChatCompletionRequest) == request
 
 
-def test_usage_adds_up() -> None:
-    usage = Usage.of(prompt_tokens=5, cached_tokens=4, completion_tokens=2)
+@pytest.mark.parametrize(("reasoning", "details"), [(None, None), (1, {"reasoning_tokens": 1})])
+def test_usage_adds_up(reasoning: int | None, details: dict[str, int] | None) -> None:
+    usage = Usage.of(prompt_tokens=5, cached_tokens=4, completion_tokens=2, reasoning_tokens=reasoning)
     assert msgspec.to_builtins(usage) == {
         "prompt_tokens": 5,
         "completion_tokens": 2,
         "total_tokens": 7,
         "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": details,
     }
 
 
@@ -87,3 +122,32 @@ def test_usage_adds_up() -> None:
 def test_tokenize_takes_either_a_prompt_or_messages(body: bytes) -> None:
     with pytest.raises(InvalidRequest, match="either"):
         decode(body, TokenizeRequest)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ('"continue_final_message": true, "add_generation_prompt": true', "continue_final_message"),
+        (f'"tools": [{TOOL}, {TOOL}]', "tools[1].function.name"),
+        ('"tools": [{"type": "function", "function": {"name": "a b"}}]', "tools[0].function.name"),
+    ],
+)
+def test_tokenize_takes_what_a_chat_takes(fields: str, param: str) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        decode(f'{{"messages": [{{"role": "user", "content": "a"}}], {fields}}}'.encode(), TokenizeRequest)
+    assert raised.value.param == param
+
+
+CALLING = '{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]}'
+
+
+@pytest.mark.parametrize(
+    ("last", "more"),
+    [(CALLING, ""), ('{"role": "assistant", "content": "so"}', ', "add_generation_prompt": true')],
+)
+@pytest.mark.parametrize("type_", [ChatCompletionRequest, TokenizeRequest])
+def test_only_text_is_gone_on_with(type_: type[ChatCompletionRequest | TokenizeRequest], last: str, more: str) -> None:
+    body = f'{{"model": "m", "messages": [{last}], "continue_final_message": true{more}}}'
+    with pytest.raises(InvalidRequest) as raised:
+        decode(body.encode(), type_)
+    assert raised.value.param == "continue_final_message"

@@ -7,32 +7,32 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from forebay.api.decoding import FieldError
-from forebay.api.generation import FinishReason, GenerationFields, TokenCount, Usage, refuse_unsupported
+from forebay.api.generation import (
+    AnyCount,
+    GenerationFields,
+    NumLogprobs,
+    ServiceTier,
+    Usage,
+    refuse_unsupported,
+)
+from forebay.api.logprobs import ChatLogprobs
+from forebay.api.tools import ToolCall, ToolCallDelta, ToolChoice, Tools, check_tool_choice
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
+FinishReason = Literal["stop", "length", "tool_calls"]
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
-CHAT_HARMLESS: Mapping[str, tuple[object, ...]] = {
-    "tools": ([],),
-    "tool_choice": ("none",),
+CHAT_REFUSED: Mapping[str, tuple[object, ...]] = {
     "functions": ([],),
     "function_call": ("none",),
-    "response_format": ({"type": "text"},),
-    "logprobs": (False,),
-    "top_logprobs": (0,),
     "modalities": (["text"],),
     "audio": (),
     "web_search_options": (),
-    "reasoning_effort": ("none",),
-    "verbosity": ("medium",),
-    "add_generation_prompt": (True,),
-    "continue_final_message": (False,),
-    "add_special_tokens": (False,),
     "chat_template": (),
-    "chat_template_kwargs": ({},),
     "documents": ([],),
     "echo": (False,),
 }
-"""As `generation.HARMLESS`, for the fields that only chat has."""
+"""As `generation.REFUSED`, for the fields that only chat has."""
 
 
 class TextPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,29 +48,15 @@ class TextPart(msgspec.Struct, frozen=True, kw_only=True):
             raise FieldError("text", "this field is required.")
 
 
-class FunctionCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that the model made: `arguments` is JSON text."""
-
-    name: str
-    arguments: str
-
-
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call of an earlier assistant message."""
-
-    id: str
-    function: FunctionCall
-    type: Literal["function"] = "function"
-
-
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One turn. Only an assistant's may be without content."""
+    """One turn. Only an assistant's may be without content; `reasoning_content` is what it thought before it spoke."""
 
     role: Role
     content: str | Annotated[list[TextPart], msgspec.Meta(min_length=1)] | None = None
     name: str | None = None
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
+    reasoning_content: str | None = None
 
     def __post_init__(self) -> None:
         if self.content is None and self.role != "assistant":
@@ -103,35 +89,53 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 Messages = Annotated[list[ChatMessage], msgspec.Meta(min_length=1)]
 
 
+def check_continuing(messages: list[ChatMessage], add_generation_prompt: bool | None) -> None:
+    """Raise FieldError where the last message cannot be gone on with."""
+    if add_generation_prompt:
+        raise FieldError("continue_final_message", "not together with `add_generation_prompt: true`.")
+    if messages[-1].tool_calls:
+        raise FieldError("continue_final_message", "the last message calls tools; send one that is text alone.")
+
+
 class ChatCompletionRequest(GenerationFields, frozen=True, kw_only=True, omit_defaults=True):
-    """The request. `max_completion_tokens` is the newer name of `max_tokens` and wins over it."""
+    """The request. `max_completion_tokens` is the newer name of `max_tokens` and wins over it.
+
+    `reasoning_effort` and `chat_template_kwargs` are given to the chat template.
+    """
 
     messages: Messages
-    max_completion_tokens: TokenCount | None = None
-
-    tools: list[Any] | None = None
-    tool_choice: Any = None
-    functions: list[Any] | None = None
-    function_call: Any = None
-    response_format: Any = None
+    max_completion_tokens: AnyCount | None = None
     logprobs: bool | None = None
-    top_logprobs: int | None = None
-    modalities: list[str] | None = None
-    audio: Any = None
-    web_search_options: Any = None
-    reasoning_effort: str | None = None
-    verbosity: str | None = None
+    top_logprobs: NumLogprobs | None = None
+    tools: Tools | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: ReasoningEffort | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     add_special_tokens: bool | None = None
-    chat_template: str | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+
+    functions: list[Any] | None = None
+    function_call: Any = None
+    modalities: list[str] | None = None
+    audio: Any = None
+    web_search_options: Any = None
+    chat_template: str | None = None
     documents: list[Any] | None = None
     echo: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_unsupported(self, CHAT_HARMLESS)
+        refuse_unsupported(self, CHAT_REFUSED)
+        check_tool_choice(self.tools, self.tool_choice)
+        if self.top_logprobs and not self.logprobs:
+            raise FieldError("top_logprobs", "allowed only together with `logprobs: true`.")
+        for name in ("max_tokens", "max_completion_tokens"):
+            if getattr(self, name) == 0:
+                raise FieldError(name, "must be 1 or more.")
+        if self.continue_final_message:
+            check_continuing(self.messages, self.add_generation_prompt)
 
     @property
     def output_limit(self) -> int | None:
@@ -140,20 +144,23 @@ class ChatCompletionRequest(GenerationFields, frozen=True, kw_only=True, omit_de
 
 
 class AssistantMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model said."""
+    """What the model said; `content` is None where it only called tools."""
 
     content: str | None
     role: Literal["assistant"] = "assistant"
     refusal: str | None = None
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[ToolCall] | UnsetType = UNSET
 
 
 class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer."""
+    """One answer. `stop_reason` is vLLM's: the stop text or stop token that ended it."""
 
     message: AssistantMessage
     finish_reason: FinishReason
     index: int = 0
-    logprobs: None = None
+    logprobs: ChatLogprobs | None = None
+    stop_reason: int | str | None = None
 
 
 class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +171,8 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[ChatChoice]
     usage: Usage
+    service_tier: ServiceTier | UnsetType = UNSET
+    prompt_logprobs: list[dict[str, Any] | None] | UnsetType = UNSET
     object: Literal["chat.completion"] = "chat.completion"
 
 
@@ -172,6 +181,8 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 
     role: Literal["assistant"] | UnsetType = UNSET
     content: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[ToolCallDelta] | UnsetType = UNSET
 
 
 class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,7 +191,8 @@ class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
     delta: Delta
     finish_reason: FinishReason | None = None
     index: int = 0
-    logprobs: None = None
+    logprobs: ChatLogprobs | None = None
+    stop_reason: int | str | UnsetType | None = UNSET
 
 
 class ChatCompletionChunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,4 +203,5 @@ class ChatCompletionChunk(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[ChunkChoice]
     usage: Usage | UnsetType | None = UNSET
+    service_tier: ServiceTier | UnsetType = UNSET
     object: Literal["chat.completion.chunk"] = "chat.completion.chunk"

@@ -1,80 +1,87 @@
 """`POST /v1/completions`: what goes in and what comes out."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from forebay.api.decoding import FieldError
-from forebay.api.generation import FinishReason, GenerationFields, Usage, refuse_unsupported
+from forebay.api.generation import (
+    MAX_CHOICES,
+    GenerationFields,
+    NumLogprobs,
+    ServiceTier,
+    TokenId,
+    Usage,
+    refuse_unsupported,
+)
+from forebay.api.logprobs import CompletionLogprobs
+
+FinishReason = Literal["stop", "length"]
 
 DEFAULT_MAX_TOKENS = 16
 """OpenAI's."""
 
-COMPLETION_HARMLESS: Mapping[str, tuple[object, ...]] = {
+COMPLETION_REFUSED: Mapping[str, tuple[object, ...]] = {
     "best_of": (1,),
-    "echo": (False,),
     "suffix": ("",),
-    "logprobs": (),
-    "add_special_tokens": (True,),
-    "response_format": ({"type": "text"},),
 }
-"""As `generation.HARMLESS`, for the fields that only completions have."""
-
-TokenId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+"""As `generation.REFUSED`, for the fields that only completions have."""
 
 
 class CompletionRequest(GenerationFields, frozen=True, kw_only=True, omit_defaults=True):
-    """The request. `prompt` is one text or one list of token ids, alone or as the only element of a list."""
+    """The request. `prompt` is a text or a list of token ids, or a list of such prompts, each answered `n` times.
 
-    prompt: str | list[str | TokenId | list[TokenId]]
+    `max_tokens` 0 generates nothing, which makes sense with `echo` or `prompt_logprobs` only.
+    """
+
+    prompt: str | Annotated[list[str | TokenId | list[TokenId]], msgspec.Meta(min_length=1)]
+    echo: bool | None = None
+    logprobs: NumLogprobs | None = None
+    add_special_tokens: bool | None = None
 
     best_of: int | None = None
-    echo: bool | None = None
     suffix: str | None = None
-    logprobs: int | None = None
-    add_special_tokens: bool | None = None
-    response_format: dict[str, object] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_unsupported(self, COMPLETION_HARMLESS)
-        _ = self.single_prompt
+        refuse_unsupported(self, COMPLETION_REFUSED)
+        if self.max_tokens == 0 and not self.echo and self.prompt_logprobs is None:
+            raise FieldError("max_tokens", "0 makes sense only with `echo` or `prompt_logprobs`; ask for 1 or more.")
+        if len(self.prompts) * self.num_choices > MAX_CHOICES:
+            raise FieldError("prompt", f"more than {MAX_CHOICES} answers in all (prompts × n); send several requests.")
 
     @property
-    def single_prompt(self) -> str | list[int]:
-        """The text or token ids to continue. Raises FieldError where there are none, or several prompts."""
-        prompt = self.prompt
-        if isinstance(prompt, str):
-            return prompt
-        if not prompt:
-            raise FieldError("prompt", "must not be empty.")
-        token_ids = [each for each in prompt if isinstance(each, int)]
-        if len(token_ids) == len(prompt):
-            return token_ids
-        if token_ids:
-            raise FieldError("prompt", "must be either text or token ids, not both.")
-        if len(prompt) > 1:
-            raise FieldError("prompt", f"unsupported: {len(prompt)} prompts; send one prompt per request.")
-        only = prompt[0]
-        if not isinstance(only, str | list) or not only:
-            raise FieldError("prompt[0]", "must not be empty.")
-        return only
+    def prompts(self) -> list[str | list[int]]:
+        """The texts or token ids to continue, each on its own. Raises FieldError where they are neither."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        if all(isinstance(each, int) for each in self.prompt):
+            return [[each for each in self.prompt if isinstance(each, int)]]
+        if any(isinstance(each, int) for each in self.prompt):
+            raise FieldError("prompt", "must be either texts or token ids, not both.")
+        return [each for each in self.prompt if not isinstance(each, int)]
 
     @property
     def output_limit(self) -> int:
         """Most tokens to generate."""
-        return self.max_tokens or DEFAULT_MAX_TOKENS
+        return DEFAULT_MAX_TOKENS if self.max_tokens is None else self.max_tokens
 
 
 class CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """One continuation, or its part of a chunk."""
+    """One continuation, or its part of a chunk.
+
+    `prompt_logprobs` is vLLM's: for each token of the prompt but the first (None), by token id in decimal, `logprob`,
+    `rank` (from 1; None for one that is not among the asked for) and `decoded_token`.
+    """
 
     text: str
     finish_reason: FinishReason | None
     index: int = 0
-    logprobs: None = None
+    logprobs: CompletionLogprobs | None = None
+    stop_reason: int | str | None = None
+    prompt_logprobs: list[dict[str, Any] | None] | UnsetType = UNSET
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,4 +92,5 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[CompletionChoice]
     usage: Usage | UnsetType | None = UNSET
+    service_tier: ServiceTier | UnsetType = UNSET
     object: Literal["text_completion"] = "text_completion"

@@ -12,7 +12,7 @@ T = TypeVar("T")
 MAX_DETAIL_CHARS = 500
 """A detail may quote what the client sent; this is how much of it we say back."""
 
-_AT_PATH = re.compile(r"(.*) - at `(key in )?\$([^`]*)`", re.DOTALL)
+_AT_PATH = re.compile(r"(.*) - at (`key` in )?`\$([^`]*)`", re.DOTALL)
 _MISSING_FIELD = re.compile(r"Object missing required field `([^`]+)`")
 _AT_BYTE = re.compile(r"(?:JSON is malformed: )?(.*) \(byte (\d+)\)", re.DOTALL)
 _LONE_SURROGATE = re.compile(

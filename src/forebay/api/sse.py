@@ -22,9 +22,9 @@ _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
-def event(data: bytes) -> bytes:
-    """One event. `data` is JSON text, which has no line ends."""
-    return b"data: " + data + b"\n\n"
+def event(data: bytes, name: str = "") -> bytes:
+    """One event, with its `name` where it has one. `data` is JSON text, which has no line ends."""
+    return (b"event: " + name.encode() + b"\n" if name else b"") + b"data: " + data + b"\n\n"
 
 
 def comment(text: str) -> bytes:
