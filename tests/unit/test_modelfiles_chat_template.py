@@ -93,6 +93,23 @@ def test_a_template_cannot_leave_the_sandbox(source: str) -> None:
         template(source).render(HELLO)
 
 
+def test_a_template_tells_its_source_and_what_it_looks_up() -> None:
+    source = (
+        "{% if not tools is defined %}{% set tools = none %}{% endif %}{% for m in messages %}{{ m.x }}{% endfor %}"
+    )
+    assert template(source).source == source
+    assert template(source).variables == {"tools", "messages"}
+    assert "tools" not in template("{{ messages[0].tools }}").variables
+
+
+def test_a_value_nested_beyond_all_sense_is_the_clients_fault() -> None:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(InvalidRequest, match="does not take these messages"):
+        template("{{ value | tojson }}").render(HELLO, value=nested)
+
+
 def test_a_template_that_is_no_jinja_cannot_be_loaded() -> None:
     with pytest.raises(ModelFileError, match=r"not valid Jinja, line 2: .*endfor"):
         template("{{ bos_token }}\n{% for m in messages %}")

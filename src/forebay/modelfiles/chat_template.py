@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import NoReturn
 
-from jinja2 import TemplateError, TemplateSyntaxError, nodes
+from jinja2 import TemplateError, TemplateSyntaxError, meta, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -14,7 +14,8 @@ from forebay.core.errors import InvalidRequest, ModelFileError
 
 
 class ChatTemplate:
-    """Turns messages into the text that the model was trained on. `source` is Jinja, run in a sandbox.
+    """Turns messages into the text that the model was trained on. `source` is Jinja, run in a sandbox; `variables` are
+    the names that it looks up from outside, among them `tools` where it knows tools.
 
     `now` gives the local time to templates that write the date. Raises ModelFileError where the source is no template.
     """
@@ -39,10 +40,12 @@ class ChatTemplate:
             self._template = environment.from_string(
                 source, globals={"raise_exception": _refuse, "strftime_now": strftime_now}
             )
+            self.variables = frozenset(meta.find_undeclared_variables(environment.parse(source)))
         except TemplateSyntaxError as error:
             raise ModelFileError(
                 f"the model's chat template is not valid Jinja, line {error.lineno}: {error.message}"
             ) from error
+        self.source = source
         self._bos_token = bos_token
         self._eos_token = eos_token
 
@@ -64,7 +67,9 @@ class ChatTemplate:
                 }
             )
         # A template is a program: what it does to an unexpected message may raise any of these.
-        except (TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        except (
+            TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError
+        ) as error:  # fmt: skip
             raise InvalidRequest(
                 f"the model's chat template does not take these messages: {error}", param="messages"
             ) from error

@@ -1,0 +1,195 @@
+"""How one model's chats are written and read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from forebay.api.chat import ChatCompletionRequest
+from forebay.api.decoding import bounded
+from forebay.api.tools import FunctionDefinition, NamedToolChoice, Tool
+from forebay.core.errors import InvalidRequest
+from forebay.engine.grammar.json_schema import enforceable
+from forebay.engine.request import Grammar
+from forebay.modelfiles.model import ModelFiles
+from forebay.modelfiles.tokenizer import ModelTokenizer
+from forebay.replica.dialects.call_grammar import CallGrammar, arguments_schema
+from forebay.replica.dialects.call_parser import CallForm, CallParser
+from forebay.replica.dialects.conversation import described_messages, taught_messages, tools_for_template
+from forebay.replica.dialects.pieces import OutputParser, PlainParser
+from forebay.replica.dialects.reasoning import CLOSING, OPENING, ReasoningParser, reasoning_after
+from forebay.replica.dialects.reasoning_marks import ReasoningMarks
+from forebay.replica.dialects.tool_family import HERMES, taught_family
+from forebay.replica.structured import output_grammar
+
+_NOT_FOR_TEMPLATES = frozenset({
+    "self", "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "bos_token",
+    "eos_token", "chat_template", "tokenize", "raise_exception", "strftime_now",
+})  # fmt: skip
+"""Variables of a template that have fields of their own, or are the model's."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallReading:
+    """How calls are found in an answer."""
+
+    form: CallForm
+    names: frozenset[str]
+    max_calls: int | None
+    text_ends_calls: bool
+
+    def parser(self) -> CallParser:
+        return CallParser(self.form, self.names, max_calls=self.max_calls, text_ends_calls=self.text_ends_calls)
+
+
+@dataclass(frozen=True)
+class ChatPlan:
+    """One request's chat: what goes into the template, and how what comes out is held to its form and read.
+
+    `grammar` is what the whole output must match, after the reasoning where there is one. `calls` is None where no
+    calls are looked for, `marks` where the model marks no reasoning. `continued` is the text of the assistant's message
+    that is to be gone on with.
+    """
+
+    messages: list[dict[str, Any]]
+    variables: dict[str, Any]
+    grammar: Grammar | None
+    skip_special_tokens: bool
+    calls: CallReading | None
+    marks: ReasoningMarks | None
+    continued: str
+
+    def parser(self, prompt_text: str) -> OutputParser:
+        """A new one, for one output of the rendered prompt `prompt_text`."""
+        answer: OutputParser = PlainParser() if self.calls is None else self.calls.parser()
+        if self.marks is None:
+            return answer
+        reasoning = reasoning_after(prompt_text, self.continued)
+        return answer if reasoning == "over" else ReasoningParser(answer, begun=reasoning == "begun")
+
+    def grammar_for(self, prompt_text: str) -> Grammar | None:
+        """`grammar`, with room for the reasoning that is still to come after `prompt_text`."""
+        if self.grammar is None or self.marks is None:
+            return self.grammar
+        return self.marks.before(self.grammar, reasoning_after(prompt_text, self.continued))
+
+
+class ChatDialect:
+    """How one model's chats are written and read. One for each model, made at start."""
+
+    def __init__(self, model: ModelFiles) -> None:
+        taught = taught_family(model)
+        self._taught = taught is not None
+        self._family = taught or HERMES
+        self._grammar = CallGrammar(self._family, model.tokenizer.token_id)
+        self._marks = ReasoningMarks.of(model)
+        form = self._family.form
+        self._call_marks_are_special = are_special(model.tokenizer, form.opening, form.closing)
+        self._reasoning_is_special = self._marks is not None and are_special(model.tokenizer, OPENING, CLOSING)
+
+    @classmethod
+    def of(cls, model: ModelFiles) -> "ChatDialect":
+        """By the model's chat template and vocabulary."""
+        return cls(model)
+
+    def plan(self, asked: ChatCompletionRequest) -> ChatPlan:
+        """Raises InvalidRequest, naming the field, for what cannot be given to the template or held to."""
+        try:
+            return self._plan(asked)
+        except RecursionError:
+            raise InvalidRequest(
+                "tools, response_format or messages are nested too deeply; flatten their schemas and arguments."
+            ) from None
+
+    def _plan(self, asked: ChatCompletionRequest) -> ChatPlan:
+        _check_parameters(asked)
+        tools = [] if asked.tool_choice == "none" else asked.tools or []
+        variables = _variables(asked)
+        if tools and self._taught:
+            variables["tools"] = tools_for_template(tools)
+        last = asked.messages[-1]
+        output = output_grammar(asked)
+        return ChatPlan(
+            messages=self._messages(asked, tools),
+            variables=variables,
+            grammar=self._whole_grammar(asked, tools, output),
+            skip_special_tokens=not ((tools and self._call_marks_are_special) or self._reasoning_is_special),
+            calls=self._call_reading(asked, tools, output) if tools else None,
+            marks=self._marks,
+            continued=last.text if asked.continue_final_message and last.role == "assistant" else "",
+        )
+
+    def _messages(self, asked: ChatCompletionRequest, tools: Sequence[Tool]) -> list[dict[str, Any]]:
+        if self._taught:
+            return taught_messages(asked.messages, one_call_each=self._family.one_call_a_message)
+        return described_messages(asked.messages, tools)
+
+    def _whole_grammar(
+        self, asked: ChatCompletionRequest, tools: Sequence[Tool], output: Grammar | None
+    ) -> Grammar | None:
+        many = asked.parallel_tool_calls is not False
+        if isinstance(asked.tool_choice, NamedToolChoice):
+            name = asked.tool_choice.function.name
+            return self._grammar.calls([tool for tool in tools if tool.function.name == name], many=False)
+        if asked.tool_choice == "required":
+            return self._grammar.calls(tools, many=many)
+        if tools and output is not None:
+            return self._grammar.calls_or(tools, output, many=many)
+        if any(tool.function.strict for tool in tools):
+            return self._grammar.text_and_calls(tools, many=many)
+        return output
+
+    def _call_reading(self, asked: ChatCompletionRequest, tools: Sequence[Tool], output: Grammar | None) -> CallReading:
+        one = asked.parallel_tool_calls is False or isinstance(asked.tool_choice, NamedToolChoice)
+        either_or = asked.tool_choice in (None, "auto") and output is not None
+        form = self._family.form
+        return CallReading(
+            # JSON that is no call may stand where a call without its marker could.
+            form=replace(form, bare=False) if either_or else form,
+            names=frozenset(tool.function.name for tool in tools),
+            max_calls=1 if one else None,
+            text_ends_calls=either_or,
+        )
+
+
+def are_special(tokenizer: ModelTokenizer, *marks: str) -> bool:
+    """Whether any of `marks` is a token that is left out of a text without special tokens."""
+    found = [tokenizer.token_id(mark) for mark in marks if mark]
+    return any(token is not None and not tokenizer.decode([token]) for token in found)
+
+
+def _variables(asked: ChatCompletionRequest) -> dict[str, Any]:
+    kwargs = asked.chat_template_kwargs or {}
+    for name in kwargs:
+        if name in _NOT_FOR_TEMPLATES:
+            param = f"chat_template_kwargs.{name}"
+            raise InvalidRequest(
+                f"{param}: this variable is set by the server; leave it out, or use the request's own field for it.",
+                param=param,
+            )
+    if asked.reasoning_effort is None:
+        return dict(kwargs)
+    thinking = {"enable_thinking": False} if asked.reasoning_effort == "none" else {}
+    return {"reasoning_effort": asked.reasoning_effort, **thinking, **kwargs}
+
+
+def _check_parameters(asked: ChatCompletionRequest) -> None:
+    """Raise InvalidRequest for a tool whose arguments are no object, or cannot be held to a schema that is enforced."""
+    choice = asked.tool_choice
+    named = choice.function.name if isinstance(choice, NamedToolChoice) else None
+    for index, tool in enumerate(asked.tools or ()):
+        function = tool.function
+        type_ = (function.parameters or {}).get("type", "object")
+        if type_ != "object":
+            raise _parameters_refused(index, function, f"they are an object, but the schema's type is {type_!r}")
+        held = choice == "required" or function.name == named or (choice in (None, "auto") and function.strict)
+        schema = arguments_schema(function) if held else None
+        if schema is not None:
+            try:
+                enforceable(schema)
+            except InvalidRequest as error:
+                raise _parameters_refused(index, function, error.detail) from error
+
+
+def _parameters_refused(index: int, function: FunctionDefinition, why: str) -> InvalidRequest:
+    param = f"tools[{index}].function.parameters"
+    return InvalidRequest(bounded(f"{param}: the arguments of {function.name!r}: {why}."), param=param)
