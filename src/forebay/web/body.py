@@ -2,16 +2,19 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+import msgspec
 from litestar import Request
 from litestar.types import Receive
 
 from forebay.api.decoding import decode
+from forebay.api.unknown_fields import ignored_fields_header
 from forebay.core.errors import BodyTooLarge, InvalidRequest, RequestTimeout, UnsupportedMediaType
 from forebay.web.disconnect import DisconnectError
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 DEFAULT_MAX_BODY_BYTES = 8 * 2**20
 DEFAULT_BODY_TIMEOUT_S = 60.0
@@ -31,6 +34,23 @@ async def read_json(request: Request[Any, Any, Any], type_: type[T], limits: Bod
     """The body as a `type_`. Raises what `read_body` and `api.decoding.decode` raise, and UnsupportedMediaType."""
     require_json(request)
     return decode(await read_body(request, limits), type_)
+
+
+@dataclass(frozen=True, slots=True)
+class NotedJson(Generic[S]):
+    """A body, decoded; its size in bytes; and the response headers that name its fields that nobody here knows."""
+
+    value: S
+    size: int
+    headers: dict[str, str]
+
+
+async def read_noted_json(request: Request[Any, Any, Any], type_: type[S], limits: BodyLimits) -> NotedJson[S]:
+    """As `read_json`, with a note of what was not heeded."""
+    require_json(request)
+    body = await read_body(request, limits)
+    value = decode(body, type_)
+    return NotedJson(value, len(body), ignored_fields_header(body, type_))
 
 
 async def read_body(request: Request[Any, Any, Any], limits: BodyLimits) -> bytes:
