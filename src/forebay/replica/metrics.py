@@ -110,6 +110,14 @@ class _EngineCollector(Collector):
         yield self._counter(
             "vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache.", stats.cached_prompt_tokens_total
         )
+        yield self._counter(
+            "vllm:spec_decode_num_draft_tokens", "Guessed tokens that were tried.", stats.draft_tokens_total
+        )
+        yield self._counter(
+            "vllm:spec_decode_num_accepted_tokens",
+            "Guessed tokens that were right.",
+            stats.accepted_draft_tokens_total,
+        )
 
     def _gauge(self, name: str, what: str, value: float) -> Metric:
         family = GaugeMetricFamily(name, what, labels=["model_name"])

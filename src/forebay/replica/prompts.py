@@ -1,19 +1,36 @@
 """From a request to prompt tokens."""
 
-import asyncio
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
 
-from forebay.api.chat import ChatMessage
+from forebay.api.completions import CompletionRequest
 from forebay.core.errors import ContextTooLong, InvalidRequest
+from forebay.modelfiles.chat_template import ChatTemplate
 from forebay.modelfiles.model import ModelFiles
+from forebay.replica.dialects.dialect import ChatPlan
+from forebay.replica.offloading import run_sized
+from forebay.replica.vocabulary import Vocabulary
 
-T = TypeVar("T")
-
-INLINE_CHARS = 4096
-"""Texts up to this long are cut into tokens where they are (about a millisecond); longer ones in a thread."""
 CHARS_AROUND_MESSAGE = 40
 """What one message costs beside its text, as if it were so much more text."""
+_END_MARK = "|THE-MESSAGE-ENDS-HERE| "
+"""Put at the end of a message that is to be gone on with: what the template writes from there on is cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a generation continues. The text is "" where it was neither given nor asked for."""
+
+    text: str
+    token_ids: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """How a chat is written. `continue_final_message` leaves its last message open, to be gone on with."""
+
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+    add_special_tokens: bool = False
 
 
 class Prompts:
@@ -23,20 +40,17 @@ class Prompts:
     for each megabyte.
     """
 
-    def __init__(self, model: ModelFiles, max_model_len: int) -> None:
+    def __init__(self, model: ModelFiles, vocabulary: Vocabulary, max_model_len: int) -> None:
         self._template = model.chat_template
         self._tokenizer = model.tokenizer
+        self._vocabulary = vocabulary
         self._max_model_len = max_model_len
 
     async def of_chat(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        add_generation_prompt: bool = True,
-        add_special_tokens: bool = False,
-        must_fit: bool = True,
-    ) -> list[int]:
-        """The messages as the chat template writes them (special tokens are its own affair).
+        self, plan: ChatPlan, rendering: Rendering, *, request_bytes: int, must_fit: bool = True
+    ) -> Prompt:
+        """The chat as the model's template writes it (special tokens are its own affair). `request_bytes` is the size
+        of the request that it came from, which is about that of the work.
 
         Raises InvalidRequest where the model has no template, or its template does not take these messages, and
         ContextTooLong.
@@ -45,17 +59,35 @@ class Prompts:
         if template is None:
             raise InvalidRequest("This model has no chat template; use /v1/completions instead.", param="messages")
 
-        def tokens() -> list[int]:
-            plain = [message.for_template() for message in messages]
-            text = template.render(plain, add_generation_prompt=add_generation_prompt)
-            return self._tokens(text, "messages", add_special_tokens=add_special_tokens, must_fit=must_fit)
+        def prompt() -> Prompt:
+            text = _render(template, plan, rendering)
+            tokens = self._tokens(text, "messages", add_special_tokens=rendering.add_special_tokens, must_fit=must_fit)
+            return Prompt(text, tokens)
 
         # Many messages are work for the template even where there is little in them.
-        return await _run(tokens, sum(len(message.text) + CHARS_AROUND_MESSAGE for message in messages))
+        return await run_sized(prompt, request_bytes + len(plan.messages) * CHARS_AROUND_MESSAGE)
+
+    async def of_completion(self, asked: CompletionRequest) -> list[Prompt]:
+        """Each of the request's prompts. Raises InvalidRequest and ContextTooLong."""
+        given = asked.prompts
+        prompts: list[Prompt] = []
+        for index, each in enumerate(given):
+            where = f"prompt[{index}]" if len(given) > 1 else "prompt"
+            prompt = await self._of_completion(each, asked, where)
+            if not prompt.token_ids:
+                raise InvalidRequest(f"{where}: this prompt has no tokens; send at least one.", param=where)
+            prompts.append(prompt)
+        return prompts
+
+    async def _of_completion(self, given: str | list[int], asked: CompletionRequest, where: str) -> Prompt:
+        if isinstance(given, str):
+            return Prompt(given, await self.of_text(given, add_special_tokens=asked.add_special_tokens is not False))
+        tokens = self.of_token_ids(given, where)
+        return Prompt(await self.text_of(tokens) if asked.echo else "", tokens)
 
     async def of_text(self, text: str, *, add_special_tokens: bool = True, must_fit: bool = True) -> list[int]:
         """The text as it is, with the tokens that the model wants around it. Raises ContextTooLong."""
-        return await _run(
+        return await run_sized(
             lambda: self._tokens(text, "prompt", add_special_tokens=add_special_tokens, must_fit=must_fit), len(text)
         )
 
@@ -71,23 +103,31 @@ class Prompts:
 
     def of_token_ids(self, token_ids: list[int], param: str) -> list[int]:
         """The ids themselves. Raises InvalidRequest for one that the model does not know."""
-        last = self._tokenizer.vocab_size - 1
-        if token_ids and max(token_ids) > last:
-            index = next(index for index, token_id in enumerate(token_ids) if token_id > last)
-            where = f"{param}[{index}]"
-            raise InvalidRequest(
-                f"{where}: the model has no token {token_ids[index]}; its last is {last}.", param=where
-            )
+        self._vocabulary.require_all(token_ids, param)
         return token_ids
 
     async def text_of(self, token_ids: list[int]) -> str:
         """The text that the tokens stand for, special ones included."""
-        return await _run(lambda: self._tokenizer.decode(token_ids, skip_special_tokens=False), len(token_ids))
+        return await run_sized(lambda: self._tokenizer.decode(token_ids, skip_special_tokens=False), len(token_ids))
 
     async def token_texts(self, token_ids: list[int]) -> list[str]:
         """How the vocabulary writes each token."""
-        return await _run(lambda: list(map(self._tokenizer.token_text, token_ids)), len(token_ids))
+        return await run_sized(lambda: list(map(self._tokenizer.token_text, token_ids)), len(token_ids))
 
 
-async def _run(work: Callable[[], T], size: int) -> T:
-    return work() if size <= INLINE_CHARS else await asyncio.to_thread(work)
+def _render(template: ChatTemplate, plan: ChatPlan, rendering: Rendering) -> str:
+    """The prompt's text."""
+    if not rendering.continue_final_message:
+        return template.render(plan.messages, add_generation_prompt=rendering.add_generation_prompt, **plan.variables)
+    *before, last = plan.messages
+    marked = {**last, "content": f"{last.get('content') or ''}{_END_MARK}"}
+    text = template.render([*before, marked], add_generation_prompt=False, **plan.variables)
+    at = text.rfind(_END_MARK.strip())
+    if at < 0:
+        raise InvalidRequest(
+            "continue_final_message: the model's chat template does not write the last message; send the text that is "
+            "to be gone on with as the content of an assistant message.",
+            param="continue_final_message",
+        )
+    # A template that strips what it is given would have stripped the message itself, too.
+    return text[:at] if text.startswith(_END_MARK, at) else text[:at].rstrip()

@@ -1,16 +1,20 @@
 """One model behind one engine, as its routes see it."""
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 
 from forebay.core.clock import Clock, SystemClock
 from forebay.core.errors import ModelNotFound
 from forebay.engine.request import GenerationRequest, GenerationUpdate
 from forebay.engine.service import AsyncEngine
 from forebay.modelfiles.model import ModelFiles
+from forebay.replica.choices import ChoiceUpdates, merged
+from forebay.replica.dialects.dialect import ChatDialect
 from forebay.replica.metrics import ReplicaMetrics
 from forebay.replica.prompts import Prompts
 from forebay.replica.settings import ReplicaSettings
+from forebay.replica.vocabulary import Vocabulary
 
 
 class ReplicaService:
@@ -24,7 +28,9 @@ class ReplicaService:
         self.model_name = settings.served_model_name or model.name
         self.root_name = model.name
         self.created = int(time.time())
-        self.prompts = Prompts(model, engine.max_model_len)
+        self.vocabulary = Vocabulary(model)
+        self.prompts = Prompts(model, self.vocabulary, engine.max_model_len)
+        self.dialect = ChatDialect.of(model)
         self.metrics = ReplicaMetrics(self.model_name, engine.stats, self.clock)
         self._engine = engine
         self._draining = False
@@ -51,6 +57,10 @@ class ReplicaService:
     def generate(self, request: GenerationRequest, arrived: float) -> AsyncGenerator[GenerationUpdate, None]:
         """Run one request that arrived at the clock's `arrived`. To be closed by whoever reads it."""
         return self.metrics.watch(self._engine.generate(request), arrived)
+
+    def generate_all(self, groups: Sequence[Sequence[GenerationRequest]], arrived: float) -> ChoiceUpdates:
+        """Run the generations of one request, grouped by prompt, as `choices.merged` says. To be closed likewise."""
+        return merged([[partial(self.generate, request, arrived) for request in group] for group in groups])
 
     async def drain(self) -> None:
         """Take nothing new, let what runs finish within the settings' time, end the rest with CapacityUnavailable."""

@@ -9,6 +9,7 @@ from openai import OpenAI
 
 from forebay.core.clock import SystemClock
 from forebay.engine.build import build_core
+from forebay.engine.grammar.compiler import GrammarCompiler
 from forebay.engine.runner import SequenceSlice, StepLogits
 from forebay.engine.service import AsyncEngine
 from forebay.engine.settings import EngineSettings
@@ -39,7 +40,8 @@ def runner() -> BreakingRunner:
 
 @pytest.fixture
 def broken(runner: BreakingRunner, model: ModelFiles) -> Iterator[RunningApp]:
-    engine = AsyncEngine(build_core(runner, model, EngineSettings()), SystemClock(), max_model_len=512)
+    grammars = GrammarCompiler(model.tokenizer, runner.capacity.vocab_size, model.eos_token_ids)
+    engine = AsyncEngine(build_core(runner, model, EngineSettings()), grammars, SystemClock(), max_model_len=512)
     try:
         with running(create_app(engine, model, ReplicaSettings(served_model_name=MODEL))) as app:
             yield app
@@ -59,10 +61,11 @@ def test_before_the_first_token_it_is_an_error_response(runner: BreakingRunner, 
     assert health.json() == {"status": "failed"}
 
 
-def test_after_it_it_is_an_error_event(runner: BreakingRunner, broken: RunningApp) -> None:
+@pytest.mark.parametrize("n", [1, 3])
+def test_after_it_it_is_an_error_event(runner: BreakingRunner, broken: RunningApp, n: int) -> None:
     runner.steps_left = 5
     with OpenAI(base_url=f"{broken.url}/v1", api_key="unused", max_retries=0) as client:
-        stream = client.completions.create(model=MODEL, prompt="a", max_tokens=100, stream=True)
+        stream = client.completions.create(model=MODEL, prompt="a", n=n, max_tokens=100, stream=True)
         with pytest.raises(openai.APIError) as raised:
             list(stream)
     assert raised.value.code == "internal_error"

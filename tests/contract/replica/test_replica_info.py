@@ -60,6 +60,8 @@ def test_metrics_have_vllms_names_and_move(http: httpx.Client, client: OpenAI) -
     assert after["vllm:num_requests_running", None] == after["vllm:num_requests_waiting", None] == 0
     assert after["vllm:kv_cache_usage_perc", None] == 0
     assert ("vllm:num_preemptions_total", None) in after
+    tried, right = (after[f"vllm:spec_decode_num_{name}_tokens_total", None] for name in ("draft", "accepted"))
+    assert 0 <= right <= tried
 
 
 def test_tokens_of_a_text_and_back(http: httpx.Client, replica: Replica) -> None:

@@ -1,0 +1,44 @@
+"""The tokens that a request may name, and what they are called in an answer."""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from forebay.core.errors import InvalidRequest
+from forebay.modelfiles.model import ModelFiles
+
+REMEMBERED_TOKENS = 2**14
+"""Whose bytes are kept at hand: with log-probabilities, each step asks for those of many."""
+
+
+class Vocabulary:
+    """One model's tokens: those that both its tokenizer and its output know."""
+
+    def __init__(self, model: ModelFiles) -> None:
+        self._tokenizer = model.tokenizer
+        known = self._tokenizer.vocab_size
+        self.bytes_of: Callable[[int], bytes] = lru_cache(REMEMBERED_TOKENS)(model.tokenizer.token_bytes)
+        """What a token stands for: UTF-8, but it may begin or end within a character."""
+        self.size = known if model.config is None else min(known, model.config.vocab_size)
+
+    def require(self, token_id: int, where: str) -> None:
+        """Raises InvalidRequest for a token that the model has not; `where` is the entry that names it."""
+        if token_id >= self.size:
+            raise InvalidRequest(
+                f"{where}: the model has no token {token_id}; its last is {self.size - 1}.", param=where
+            )
+
+    def require_all(self, token_ids: Iterable[int], field: str) -> None:
+        """`require` for each; entries are named by their place in `field`."""
+        for index, token_id in enumerate(token_ids):
+            if token_id >= self.size:
+                self.require(token_id, f"{field}[{index}]")
+
+    def spellings(self, word: str) -> list[tuple[int, ...]]:
+        """The token sequences that write `word` at the beginning of a text and, where it differs, after a blank."""
+        bare = word.lstrip()
+        first = tuple(self._tokenizer.encode(bare, add_special_tokens=False))
+        after_blank = tuple(self._tokenizer.encode(f" {bare}", add_special_tokens=False))
+        if not first:
+            return []
+        # A blank that is a token of its own adds nothing: the word behind it is written as at the beginning.
+        return [first] if after_blank[-len(first) :] == first else [first, after_blank]
