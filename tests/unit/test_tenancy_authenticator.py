@@ -46,3 +46,19 @@ def test_a_class_that_the_key_may_not_use() -> None:
     with pytest.raises(PermissionDenied, match="it may use batch"):
         priority_of(BOB, "interactive")
     assert priority_of(BOB, "batch") == "batch"
+
+
+@pytest.mark.parametrize(
+    ("tier", "expected"),
+    [("priority", "interactive"), ("flex", "batch"), ("auto", "standard"), ("default", "standard"), (None, "standard")],
+)
+def test_a_service_tier_stands_for_a_class(tier: str | None, expected: str) -> None:
+    assert priority_of(ALICE, None, tier) == expected
+    assert priority_of(ALICE, "batch", tier) == "batch"
+
+
+def test_a_service_tier_above_what_the_key_may_use() -> None:
+    with pytest.raises(PermissionDenied) as refused:
+        priority_of(BOB, None, "priority")
+    assert refused.value.param == "service_tier"
+    assert priority_of(BOB, None, "flex") == "batch"

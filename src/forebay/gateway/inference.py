@@ -1,6 +1,7 @@
-"""`POST /v1/chat/completions` and `POST /v1/completions`."""
+"""The four inference routes, which all take one straight line."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -8,24 +9,24 @@ from litestar import Request, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 
-from forebay.api.chat import ChatCompletionRequest
-from forebay.api.completions import CompletionRequest
 from forebay.api.decoding import decode
-from forebay.api.generation import GenerationFields, ModelName
+from forebay.api.generation import ModelName
+from forebay.core.errors import ForebayError
 from forebay.fleet.pool import Pool
+from forebay.gateway.entrances import ENTRANCES, Entrance
 from forebay.gateway.parts import GatewayParts
-from forebay.serving.request import InferenceRequest, Route
+from forebay.gateway.translation import Translation
+from forebay.serving.request import InferenceRequest
 from forebay.tenancy.authenticator import PRIORITY_HEADER, priority_of
 from forebay.web.body import read_body, require_json
 from forebay.web.disconnect import until_disconnect
 from forebay.web.event_stream import EventStream
+from forebay.web.problems import internal_error
+from forebay.web.request_id import request_id
 
 POOL_HEADER = "X-Forebay-Pool"
 
-WIRE_TYPES: dict[Route, type[GenerationFields]] = {
-    "chat/completions": ChatCompletionRequest,
-    "completions": CompletionRequest,
-}
+AnyRequest = Request[Any, Any, Any]
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,64 +34,89 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
     model: ModelName
     stream: bool | None = None
+    service_tier: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request on its way: what is asked of which pool, and how it is translated."""
+
+    entrance: Entrance
+    asked: InferenceRequest
+    pool: Pool
+    translation: Translation
+    headers: Mapping[str, str]
 
 
 def inference_routes(parts: GatewayParts) -> list[HTTPRouteHandler]:
-    """The two handlers."""
-
-    @post("/v1/chat/completions", status_code=200)
-    async def chat_completions(request: Request[Any, Any, Any]) -> ASGIResponse:
-        return await _serve(parts, request, "chat/completions")
-
-    @post("/v1/completions", status_code=200)
-    async def completions(request: Request[Any, Any, Any]) -> ASGIResponse:
-        return await _serve(parts, request, "completions")
-
-    return [chat_completions, completions]
+    """The four handlers."""
+    return [_handler(parts, entrance) for entrance in ENTRANCES]
 
 
-async def _serve(parts: GatewayParts, request: Request[Any, Any, Any], route: Route) -> ASGIResponse:
-    with parts.metrics.refusals(route):
-        asked, pool = await _admit(parts, request, route)
-    headers = {POOL_HEADER: pool.name}
-    if asked.stream:
-        return EventStream(_events(parts, asked, pool), headers=headers)
-    body = await until_disconnect(request.receive, _whole(parts, asked, pool))
-    return ASGIResponse(body=body, media_type="application/json", headers=headers)
+def _handler(parts: GatewayParts, entrance: Entrance) -> HTTPRouteHandler:
+    @post(f"/v1/{entrance.name}", status_code=200, exception_handlers=dict(entrance.exception_handlers))
+    async def handler(request: AnyRequest) -> ASGIResponse:
+        with parts.metrics.refusals(entrance.name):
+            visit = await _admit(parts, request, entrance)
+        headers = {POOL_HEADER: visit.pool.name, **visit.headers}
+        if entrance.request_id_header:
+            headers[entrance.request_id_header] = request_id(request.scope)
+        if visit.asked.stream:
+            return EventStream(_events(parts, request, visit), headers=headers)
+        body = await until_disconnect(request.receive, _whole(parts, visit))
+        return ASGIResponse(body=body, media_type="application/json", headers=headers)
+
+    return handler
 
 
-async def _admit(parts: GatewayParts, request: Request[Any, Any, Any], route: Route) -> tuple[InferenceRequest, Pool]:
+async def _admit(parts: GatewayParts, request: AnyRequest, entrance: Entrance) -> Visit:
     """Who asks for what, and the pool that can answer. Raises the error that refuses it."""
     parts.door.require_open()
     # The key first: a stranger's body is not read.
-    principal = parts.authenticator.authenticate(request.headers.get("authorization"))
-    priority = priority_of(principal, request.headers.get(PRIORITY_HEADER))
+    principal = parts.authenticator.authenticate(_authorization(request, entrance))
     require_json(request)
     body = await read_body(request, parts.body_limits)
     envelope = decode(body, Envelope)
+    tier = envelope.service_tier if isinstance(envelope.service_tier, str) else None
+    priority = priority_of(principal, request.headers.get(PRIORITY_HEADER), tier)
     pool = parts.service.pool_of(envelope.model)
-    if pool.exact_fields:
-        decode(body, WIRE_TYPES[route])
+    translation, headers = entrance.translate(body, pool)
     asked = InferenceRequest(
-        route=route,
+        route=entrance.upstream,
         alias=envelope.model,
         stream=bool(envelope.stream),
-        body=body,
+        body=translation.body,
         principal=principal,
         priority=priority,
     )
-    return asked, pool
+    return Visit(entrance, asked, pool, translation, headers)
 
 
-async def _whole(parts: GatewayParts, asked: InferenceRequest, pool: Pool) -> bytes:
-    with parts.metrics.serving(pool.name, asked.route), parts.door.enter():
-        async with parts.service.serve(asked, pool) as answer:
-            return await answer.whole()
+def _authorization(request: AnyRequest, entrance: Entrance) -> str | None:
+    sent = request.headers.get("authorization")
+    key = request.headers.get(entrance.key_header) if entrance.key_header and not sent else None
+    return f"Bearer {key}" if key else sent
 
 
-async def _events(parts: GatewayParts, asked: InferenceRequest, pool: Pool) -> AsyncGenerator[bytes, None]:
-    with parts.metrics.serving(pool.name, asked.route) as timer, parts.door.enter():
-        async with parts.service.serve(asked, pool) as answer:
-            async for chunk in answer.events():
-                timer.chunk()
-                yield chunk
+async def _whole(parts: GatewayParts, visit: Visit) -> bytes:
+    with parts.metrics.serving(visit.pool.name, visit.entrance.name), parts.door.enter():
+        async with parts.service.serve(visit.asked, visit.pool) as answer:
+            return visit.translation.whole(await answer.whole())
+
+
+async def _events(parts: GatewayParts, request: AnyRequest, visit: Visit) -> AsyncGenerator[bytes, None]:
+    """What goes wrong before the first event is raised, what goes wrong later is told in the stream."""
+    stream = visit.translation.stream()
+    begun = False
+    try:
+        with parts.metrics.serving(visit.pool.name, visit.entrance.name) as timer, parts.door.enter():
+            async with parts.service.serve(visit.asked, visit.pool) as answer:
+                async for chunk in answer.events():
+                    timer.chunk()
+                    if told := stream.feed(chunk):
+                        begun = True
+                        yield told
+    except Exception as error:
+        if not begun:
+            raise
+        yield stream.failed(error if isinstance(error, ForebayError) else internal_error(error, request.scope))

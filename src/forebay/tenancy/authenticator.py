@@ -1,7 +1,7 @@
 """From the `Authorization` header to a `Principal`."""
 
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +11,8 @@ from forebay.tenancy.principal import PRIORITY_NAMES, Principal, PriorityName
 
 PRIORITY_HEADER = "X-Priority"
 DEFAULT_PRIORITY: PriorityName = "standard"
+TIERS: Mapping[str, PriorityName] = {"priority": "interactive", "flex": "batch"}
+"""OpenAI's `service_tier` → the class that it stands for; any other stands for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +60,29 @@ class Authenticator:
         return found[0]
 
 
-def priority_of(principal: Principal, header: str | None) -> PriorityName:
-    """The class that a request asks for by its `X-Priority` header. Raises InvalidRequest, PermissionDenied."""
-    asked = DEFAULT_PRIORITY if header is None else header.strip().lower()
+def priority_of(principal: Principal, header: str | None, service_tier: str | None = None) -> PriorityName:
+    """The class that a request asks for by its `X-Priority` header or else by its `service_tier`.
+
+    Raises InvalidRequest, PermissionDenied.
+    """
+    if header is None:
+        tier_s = TIERS.get(service_tier or "")
+        return _allowed(principal, tier_s or DEFAULT_PRIORITY, "service_tier" if tier_s else PRIORITY_HEADER)
+    asked = header.strip().lower()
     for name in PRIORITY_NAMES:
         if asked == name:
-            if name not in principal.allowed_classes:
-                raise PermissionDenied(
-                    f"This key may not use the priority class {name}; it may use "
-                    f"{', '.join(sorted(principal.allowed_classes)) or 'none'}.",
-                    param=PRIORITY_HEADER,
-                )
-            return name
+            return _allowed(principal, name, PRIORITY_HEADER)
     raise InvalidRequest(
         f"The header {PRIORITY_HEADER} is {header!r}; it must be one of {', '.join(PRIORITY_NAMES)}.",
         param=PRIORITY_HEADER,
     )
+
+
+def _allowed(principal: Principal, name: PriorityName, param: str) -> PriorityName:
+    if name not in principal.allowed_classes:
+        raise PermissionDenied(
+            f"This key may not use the priority class {name}; it may use "
+            f"{', '.join(sorted(principal.allowed_classes)) or 'none'}.",
+            param=param,
+        )
+    return name
