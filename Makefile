@@ -1,7 +1,8 @@
-# Targets: run, test, check, bench, setup, lock, docs. Needs Python 3.11, 3.12 or 3.13 with pip, and nothing else.
+# Targets: run, test, test-clients, check, bench, setup, lock, docs. Needs Python 3.11, 3.12 or 3.13 with pip, and nothing else.
 
 UV_VERSION := 0.13.9
 BIN := .venv/bin
+CLIENTS_BIN := .venv-clients/bin
 # Says that a .venv was made here and may be removed here, whole or half-made.
 MARK := .venv/.made-by-make
 ARGS ?=
@@ -14,11 +15,12 @@ FIND_PYTHON = for python in python3.11 python3.12 python3.13 python3; do \
 PYTHON ?= $(shell $(FIND_PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench setup lock docs
+.PHONY: help run test test-clients check bench setup lock docs
 
 help:
 	@echo "make run     start Forebay: the gateway and its models (ARGS='--port 9000' passes options on)"
 	@echo "make test    run the tests (ARGS='tests/unit -k catalog' passes options on)"
+	@echo "make test-clients   run other people's programs against Forebay, in an environment of their own (.venv-clients)"
 	@echo "make check   lint, format, types, import ladder"
 	@echo "make bench   measure the engine beside its peers"
 	@echo "make docs    write the settings reference of docs/configuration.md anew"
@@ -29,6 +31,10 @@ run: $(BIN)/.run-installed
 
 test: $(BIN)/.dev-installed
 	$(BIN)/python -m pytest $(ARGS)
+
+# The server is started from .venv; the programs have an environment of their own.
+test-clients: $(BIN)/.run-installed $(CLIENTS_BIN)/.installed
+	$(CLIENTS_BIN)/python -m pytest --confcutdir=tests/clients tests/clients $(ARGS)
 
 check: $(BIN)/.dev-installed
 	$(BIN)/python -m ruff check
@@ -51,6 +57,7 @@ COMPILE = $(BIN)/python -m uv pip compile --system-certs --quiet --universal --p
 lock: $(BIN)/.uv-$(UV_VERSION)
 	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements.lock
 	$(COMPILE) $(ARGS) pyproject.toml --group dev --constraints requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) $(ARGS) --group clients --output-file requirements-clients.lock
 
 # Marked before anything is in it, so that one whose making breaks off is made anew.
 empty_venv = rm -rf .venv && mkdir .venv && touch $(MARK)
@@ -68,18 +75,27 @@ $(BIN)/.uv-$(UV_VERSION):
 	@touch $@
 
 # uv is quick, but knows nothing of how pip was set up on this machine (its index, its proxy), so pip is the second try.
-install = { $(BIN)/python -m uv pip install --system-certs --quiet --python $(BIN)/python $(1) || \
+# $(call install,THE VENV'S PYTHON,WHAT)
+install = { $(BIN)/python -m uv pip install --system-certs --quiet --python $(1) $(2) || \
 	{ echo "uv could not install; trying pip …"; \
-	  "$(PYTHON)" -m pip --python $(BIN)/python install --quiet --disable-pip-version-check $(1) || \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check $(1); }; }
+	  "$(PYTHON)" -m pip --python $(1) install --quiet --disable-pip-version-check $(2) || \
+	  $(1) -m pip install --quiet --disable-pip-version-check $(2); }; }
 
 $(BIN)/.run-installed: requirements.lock pyproject.toml $(BIN)/.uv-$(UV_VERSION)
 	@echo "Installing the pinned dependencies …"
-	@$(call install,--require-hashes --requirement requirements.lock)
-	@$(call install,--no-deps --editable .)
+	@$(call install,$(BIN)/python,--require-hashes --requirement requirements.lock)
+	@$(call install,$(BIN)/python,--no-deps --editable .)
 	@touch $@
 
 $(BIN)/.dev-installed: requirements-dev.lock $(BIN)/.run-installed
 	@echo "Installing the development tools …"
-	@$(call install,--require-hashes --requirement requirements-dev.lock)
+	@$(call install,$(BIN)/python,--require-hashes --requirement requirements-dev.lock)
+	@touch $@
+
+# Made anew each time, so that nothing of an earlier lock stays in it.
+$(CLIENTS_BIN)/.installed: requirements-clients.lock $(BIN)/.uv-$(UV_VERSION)
+	@echo "Installing the clients …"
+	@rm -rf .venv-clients
+	@$(BIN)/python -m uv venv --quiet --python $(BIN)/python .venv-clients
+	@$(call install,$(CLIENTS_BIN)/python,--require-hashes --requirement requirements-clients.lock)
 	@touch $@

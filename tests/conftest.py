@@ -8,6 +8,9 @@ import pytest
 from forebay.modelfiles.loading import load
 from forebay.modelfiles.model import ModelFiles
 
+collect_ignore = ["clients"]
+"""They have an environment of their own: `make test-clients`."""
+
 
 @pytest.fixture(scope="session")
 def model_cache() -> Path:
