@@ -16,15 +16,14 @@ from benchmarks.engine.report import report
 from benchmarks.engine.results import RESULTS, load_results
 from benchmarks.engine.run import Runner, new_results, prepare
 from benchmarks.engine.work import ROOT
-
-REPORT = ROOT / "benchmarks" / "RESULTS.md"
+from benchmarks.report_file import RESULTS_FILE, write_part
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.report:
-        REPORT.write_text(report(load_results()))
-        print(f"wrote {REPORT.relative_to(ROOT)}")
+        write_part("engine", report(load_results()))
+        print(f"wrote {RESULTS_FILE.relative_to(ROOT)}")
         return 0
     print(f"open {MODEL}", flush=True)
     model = load_model()
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     uvloop.run(runner.run())
     print("\n" + report(results))
-    print(f"raw results: {RESULTS.relative_to(ROOT)}; `--report` writes them to {REPORT.relative_to(ROOT)}")
+    print(f"raw results: {RESULTS.relative_to(ROOT)}; `--report` writes them to {RESULTS_FILE.relative_to(ROOT)}")
     return 1 if results.failed else 0
 
 

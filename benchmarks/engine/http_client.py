@@ -40,6 +40,7 @@ class HttpEndpoint:
         self, session: aiohttp.ClientSession, url: str, model: str, extra: Mapping[str, object], *, priorities: bool
     ) -> None:
         self.root = url
+        self.model = model
         self._session = session
         self._url = f"{url}/v1/completions"
         self._base: dict[str, object] = {

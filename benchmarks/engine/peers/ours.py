@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,13 +21,14 @@ _START_TIMEOUT_S = 300
 
 
 class Forebay:
-    """`forebay engine serve` on `model`, with `kv_cache_gb` and a slot for each of `slots` streams."""
+    """`forebay engine serve` on `model`, with `kv_cache_gb`, a slot for each of `slots` streams and more `options`."""
 
     name = "forebay"
     loads = frozenset(KINDS)
 
-    def __init__(self, model: str, *, slots: int, kv_cache_gb: float) -> None:
-        self._options = ["--model", model, "--kv-cache-gb", f"{kv_cache_gb:g}", "--max-num-seqs", str(slots)]
+    def __init__(self, model: str, *, slots: int, kv_cache_gb: float, options: Sequence[str] = ()) -> None:
+        sizes = ["--kv-cache-gb", f"{kv_cache_gb:g}", "--max-num-seqs", str(slots)]
+        self._options = ["--model", model, *sizes, *options]
 
     def prepare(self) -> dict[str, str]:
         return {"version": "this tree", "weights": "INT8_ASYM by channel", "settings": " ".join(self._options)}
