@@ -71,9 +71,12 @@ async def speculation(_streams: int, rounds: int) -> list[str]:
     rates: dict[tuple[str, int, float], tuple[list[float], list[float]]] = {}
     async with AsyncExitStack() as held:
         session = await held.enter_async_context(aiohttp.ClientSession())
-        plain = await held.enter_async_context(Forebay(MODEL, slots=4, kv_cache_gb=1).running())
-        options = ("--speculation", "ngram")
-        guessing = await held.enter_async_context(Forebay(MODEL, slots=4, kv_cache_gb=1, options=options).running())
+        plain, guessing = [
+            await held.enter_async_context(
+                Forebay(MODEL, slots=4, kv_cache_gb=1, options=("--speculation", kind)).running()
+            )
+            for kind in ("off", "ngram")
+        ]
         for number in range(rounds + 1):
             for chat, text in CHATS.items():
                 for streams in (1, 4):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from forebay.modelfiles.model import ModelFiles
+from forebay.replica.dialects.call_grammar import MAX_CALLS
 from forebay.replica.dialects.pieces import ArgumentsPiece, TextPiece, ToolCallPiece
 from tests.support.chat_dialects import (
     CALL_MARKS,
@@ -75,6 +76,12 @@ def test_named_takes_exactly_that_call(hermes_model: ModelFiles) -> None:
     assert holds(hermes_model, hermes("now", "{}"), tools=TOOLS, tool_choice=NOW)
     assert not holds(hermes_model, hermes("weather", OSLO), tools=TOOLS, tool_choice=NOW)
     assert not holds(hermes_model, hermes("now", "{}") + "\n" + hermes("now", "{}"), tools=TOOLS, tool_choice=NOW)
+
+
+def test_enforced_calls_come_to_an_end(hermes_model: ModelFiles) -> None:
+    calls = [hermes("now", "{}")] * MAX_CALLS
+    assert holds(hermes_model, "\n".join(calls), tools=TOOLS, tool_choice="required")
+    assert not holds(hermes_model, "\n".join([*calls, calls[0]]), tools=TOOLS, tool_choice="required")
 
 
 def test_without_parallel_calls_there_is_one(hermes_model: ModelFiles) -> None:

@@ -1,6 +1,6 @@
 """Guesses, and when they are worth a larger step."""
 
-from forebay.engine.speculation import MAX_DRAFT, Drafting, PromptLookup, StepCosts, draft_lengths
+from forebay.engine.speculation import MAX_DRAFT, Drafting, PromptLookup, StepCosts, draft_lengths, may_pay
 
 FLAT = StepCosts((1, 64), (1.0, 1.0))
 LINEAR = StepCosts((1, 64), (1.0, 64.0))
@@ -44,6 +44,11 @@ def test_step_costs_are_interpolated_and_grow_in_proportion_beyond_the_largest()
 def test_free_guesses_are_all_tried_and_those_that_cost_a_token_each_none():
     assert draft_lengths([0.5, 0.1], [3, 2], 2, FLAT) == [3, 2]
     assert draft_lengths([0.99, 0.99], [3, 2], 2, LINEAR) == [0, 0]
+
+
+def test_guesses_are_made_only_where_a_right_one_would_pay():
+    step = StepCosts((1, 2, 4, 64), (1.0, 1.2, 4.0, 64.0))
+    assert [may_pay(n, step) for n in (1, 2, 3, 8)] == [True, False, False, False]
 
 
 def test_the_likeliest_guesses_go_first():

@@ -232,3 +232,10 @@ def test_an_answer_that_does_not_begin_with_a_call_has_none_where_it_is_one_or_t
     assert read(parser(HERMES, text_ends_calls=True), text) == [TextPiece(text)]
     first = read(parser(HERMES, text_ends_calls=True), f" {hermes('now', '{}')}")
     assert first == call(0, "now", "{}")
+
+
+def test_a_marker_that_is_cut_off_after_a_call_is_no_text() -> None:
+    first = hermes("now", "{}")
+    assert read(parser(HERMES), f"{first}\n<tool_c") == call(0, "now", "{}")
+    assert read(parser(HERMES), first[: -len("ool_call>")]) == call(0, "now", "{}")
+    assert read(parser(HERMES), "so <tool_c") == [TextPiece("so <tool_c")]

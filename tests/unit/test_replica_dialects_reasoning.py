@@ -143,4 +143,6 @@ def test_gbnf_cannot_be_joined_with_reasoning() -> None:
     with pytest.raises(InvalidRequest, match="GBNF"):
         plan(model, **fields).grammar_for("")
     quiet = plan(model, **fields, reasoning_effort="none")
-    assert quiet.grammar_for(prompt(model, quiet)) == Grammar("lark", 'root ::= "a"')
+    assert quiet.grammar_for(prompt(model, quiet)) == Grammar(
+        "lark", 'root ::= "a"', param="structured_outputs.grammar"
+    )

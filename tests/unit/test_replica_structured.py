@@ -20,9 +20,15 @@ SCHEMA = {"type": "object", "properties": {"größe": {"type": "integer", "maxim
         ({"response_format": {"type": "json_object"}}, Grammar("json_object")),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "any"}}}, Grammar("json_object")),
         ({"structured_outputs": {"json_object": True}}, Grammar("json_object")),
-        ({"structured_outputs": {"regex": "[a-z]+"}}, Grammar("regex", "[a-z]+")),
-        ({"structured_outputs": {"grammar": 'start: "a"'}}, Grammar("lark", 'start: "a"')),
-        ({"structured_outputs": {"json": '{"type": "null"}'}}, Grammar("json_schema", '{"type": "null"}')),
+        ({"structured_outputs": {"regex": "[a-z]+"}}, Grammar("regex", "[a-z]+", param="structured_outputs.regex")),
+        (
+            {"structured_outputs": {"grammar": 'start: "a"'}},
+            Grammar("lark", 'start: "a"', param="structured_outputs.grammar"),
+        ),
+        (
+            {"structured_outputs": {"json": '{"type": "null"}'}},
+            Grammar("json_schema", '{"type": "null"}', param="structured_outputs.json"),
+        ),
     ],
 )
 def test_each_way_of_asking(fields: dict[str, object], expected: Grammar | None) -> None:

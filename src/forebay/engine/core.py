@@ -14,7 +14,7 @@ from forebay.engine.sampling.logprobs import token_logprobs
 from forebay.engine.sampling.sample import sample
 from forebay.engine.scheduler import Advance, Scheduler, Slice, StepPlan
 from forebay.engine.sequence import Sequence as EngineSequence
-from forebay.engine.speculation import StepCosts, draft_lengths
+from forebay.engine.speculation import StepCosts, draft_lengths, may_pay
 
 MASK_WAIT_S = 0.02
 """How long a step waits for masks that are not ready when the model is; whose is late draws in a later step."""
@@ -206,6 +206,8 @@ class EngineCore:
     def _guess(self, costs: StepCosts) -> None:
         """Give the decoding sequences the drafts that pay in a step of so many."""
         decoding = [g for g in self._generations.values() if g.sequence.block_table and g.sequence.num_behind == 1]
+        if not decoding or not may_pay(len(decoding), costs):
+            return
         guesses = [(g, g.drafting, g.drafting.guess(g.num_left - 1)) for g in decoding if g.drafting is not None]
         lengths = draft_lengths(
             [drafting.acceptance for _, drafting, _ in guesses],

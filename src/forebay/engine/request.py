@@ -32,6 +32,8 @@ class Grammar:
     kind: Literal["json_object", "json_schema", "regex", "choice", "lark"]
     source: str = ""
     after_token_id: int | None = None
+    param: str | None = None
+    """The request's field that says so, for errors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """How long after an interactive arrival the traffic counts as recent."""
     max_preemptions_by_own_class: Annotated[int, msgspec.Meta(ge=0)] = 3
     """A sequence preempted this often is not preempted again for one of its own class."""
-    speculation: Speculation = "off"
+    speculation: Speculation = "ngram"
     """`ngram` guesses tokens by what followed the same ones before, and tries guesses where larger steps are measured
     to pay; the output is the same."""
     threads: Annotated[int, msgspec.Meta(ge=0)] = 0

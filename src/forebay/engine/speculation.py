@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 _LONGEST_KEY = 3
 _SHORTEST_KEY = 2
+_LONGEST_MEMORY = 4096
+"""Tokens of a prompt that are looked at, the last ones: a few milliseconds of work."""
 MAX_DRAFT = 8
 """Guesses of one step."""
 _PRIOR = 0.5
@@ -54,16 +56,18 @@ class Drafting:
 
     def __init__(self, token_ids: Sequence[int]) -> None:
         self._lookup = PromptLookup()
-        self._lookup.push(token_ids)
+        self._not_looked_at = list(token_ids[-_LONGEST_MEMORY:])
         self.acceptance = _PRIOR
         """The chance that a guessed token is right when those before it are."""
 
     def push(self, token_ids: Sequence[int]) -> None:
         """Add what has become known."""
-        self._lookup.push(token_ids)
+        self._not_looked_at += token_ids
 
     def guess(self, most: int) -> list[int]:
         """What may come next, `most` tokens of it at most."""
+        self._lookup.push(self._not_looked_at)
+        self._not_looked_at = []
         return self._lookup.guess(min(most, MAX_DRAFT))
 
     def note(self, tried: int, accepted: int) -> None:
@@ -89,6 +93,11 @@ class StepCosts:
         low, high = self.sizes[upper - 1], self.sizes[upper]
         part = (num_tokens - low) / (high - low)
         return self.seconds[upper - 1] + part * (self.seconds[upper] - self.seconds[upper - 1])
+
+
+def may_pay(num_decodes: int, costs: StepCosts) -> bool:
+    """Whether a guess that is certainly right would be worth its place in a step of so many decodes."""
+    return costs.of(num_decodes + 1) / costs.of(num_decodes) < (num_decodes + 1) / num_decodes
 
 
 def draft_lengths(acceptance: Sequence[float], most: Sequence[int], num_decodes: int, costs: StepCosts) -> list[int]:

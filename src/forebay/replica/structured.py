@@ -27,18 +27,20 @@ def _of_response_format(asked: ResponseFormat) -> Grammar | None:
     if asked.type == "text":
         return None
     schema = asked.json_schema.schema if asked.type == "json_schema" and asked.json_schema is not None else None
-    return Grammar("json_object") if schema is None else Grammar("json_schema", _text(schema))
+    if schema is None:
+        return Grammar("json_object")
+    return Grammar("json_schema", _text(schema), param="response_format.json_schema.schema")
 
 
 def _of_structured_outputs(asked: StructuredOutputs) -> Grammar:
     if asked.json is not None:
-        return Grammar("json_schema", _schema_text(asked.json))
+        return Grammar("json_schema", _schema_text(asked.json), param="structured_outputs.json")
     if asked.regex is not None:
-        return Grammar("regex", asked.regex)
+        return Grammar("regex", asked.regex, param="structured_outputs.regex")
     if asked.choice is not None:
-        return Grammar("choice", _text(asked.choice))
+        return Grammar("choice", _text(asked.choice), param="structured_outputs.choice")
     if asked.grammar is not None:
-        return Grammar("lark", asked.grammar)
+        return Grammar("lark", asked.grammar, param="structured_outputs.grammar")
     return Grammar("json_object")
 
 

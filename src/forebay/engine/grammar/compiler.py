@@ -76,7 +76,7 @@ class GrammarCompiler:
             self._settle(key, outcome, grammar)
         found = outcome.result()
         if isinstance(found, str):
-            raise InvalidRequest(found)
+            raise InvalidRequest(found, param=grammar.param)
         return found
 
     def close(self) -> None:

@@ -9,7 +9,11 @@ from forebay.engine.request import Grammar
 from forebay.replica.dialects.lark import TokenId, expression, literal, marker, pattern
 from forebay.replica.dialects.tool_family import ToolFamily
 
+MAX_CALLS = 8
+"""Of one answer that a grammar holds to calls: a small model would go on calling until its tokens run out."""
+
 _ANY_TEXT = "/(?s:.*)/"
+_FURTHER = f"{{0,{MAX_CALLS - 1}}}"
 _NO_ARGUMENTS = '"{}"'
 _ANY_ARGUMENTS = '%json {"type":"object"}'
 
@@ -17,7 +21,8 @@ _ANY_ARGUMENTS = '%json {"type":"object"}'
 class CallGrammar:
     """Writes grammars for calls in a family's form.
 
-    `many` allows further calls after the first. A lax grammar holds only strict tools' arguments to their schema.
+    `many` allows further calls after the first, `MAX_CALLS` in all. A lax grammar holds only strict tools' arguments to
+    their schema.
     """
 
     def __init__(self, family: ToolFamily, token_id: TokenId) -> None:
@@ -47,7 +52,7 @@ class CallGrammar:
         if self._token_id(form.opening) is not None:
             return _grammar(f"start: {_ANY_TEXT} calls?", *self._calls(tools, many=many, lax=True))
         return _grammar(
-            f"start: to_call {self._unopened()}{' more*' if many else ''} | text",
+            f"start: to_call {self._unopened()}{f' more{_FURTHER}' if many else ''} | text",
             f"to_call[lazy]: {pattern('(?s:.*)' + re.escape(form.opening))}",
             f"more: {literal(self._family.separator)} marked",
             f"text: {_ANY_TEXT}",
@@ -60,7 +65,7 @@ class CallGrammar:
         first = "marked" if marked or not form.bare else f"{opening}? call"
         following = "call" if form.bare else "marked"
         return [
-            f"calls: {first}" + (f" ({separator} {following})*" if many else ""),
+            f"calls: {first}" + (f" ({separator} {following}){_FURTHER}" if many else ""),
             f"marked: {opening} {self._unopened()}",
             "call: " + " | ".join(f"call_{index}" for index, _ in enumerate(tools)),
             *(line for index, tool in enumerate(tools) for line in self._call(index, tool.function, lax=lax)),
@@ -94,4 +99,4 @@ def arguments_schema(function: FunctionDefinition) -> str | None:
 
 
 def _grammar(*lines: str) -> Grammar:
-    return Grammar("lark", "\n".join(lines) + "\n")
+    return Grammar("lark", "\n".join(lines) + "\n", param="tools")

@@ -56,7 +56,8 @@ class CallParser:
         if self._reader is not None:
             self._out += self._reader.flush()
             self._reader = None
-        elif self._held.strip() or not self._after_call:
+        elif not self._after_call:
+            # After a call, what is held is the beginning of a marker that was cut off.
             self._say(self._held)
         self._held = ""
         out, self._out = self._out, []

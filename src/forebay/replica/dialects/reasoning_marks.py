@@ -41,4 +41,4 @@ class ReasoningMarks:
             thought = f"thought: {start} {pattern('(?s:.*)')} {marker(CLOSING, self.token_id)}"
         first = "thought space" if reasoning == "begun" else "(thought space)?"
         lines = (f"start: {first} answer", thought, _SPACE, f"answer: {expression(grammar)}")
-        return Grammar("lark", "\n".join(lines) + "\n")
+        return Grammar("lark", "\n".join(lines) + "\n", param=grammar.param)
