@@ -1,6 +1,10 @@
-"""`benchmarks/RESULTS.md`: each benchmark writes its own part of it."""
+"""`benchmarks/RESULTS.md`: each benchmark has its own part of it.
+
+`python -m benchmarks.report_file NAME` takes a part's text as it was printed from its standard input.
+"""
 
 import re
+import sys
 from pathlib import Path
 
 RESULTS_FILE = Path(__file__).with_name("RESULTS.md")
@@ -14,3 +18,7 @@ def write_part(name: str, text: str) -> None:
     if not parts.search(whole):
         raise SystemExit(f"{RESULTS_FILE} has no part {name!r}: write its two comments where it belongs")
     RESULTS_FILE.write_text(parts.sub(lambda _: f"{begin}{text.strip()}{end}", whole))
+
+
+if __name__ == "__main__":
+    write_part(sys.argv[1], f"```\n{sys.stdin.read().strip()}\n```")
