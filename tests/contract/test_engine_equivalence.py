@@ -14,7 +14,8 @@ import pytest
 
 from forebay.engine.block_pool import BlockPool
 from forebay.engine.core import EngineCore
-from forebay.engine.generation import Generation, Vocabulary
+from forebay.engine.generation import Generation, ModelTokens
+from forebay.engine.guessing import Guesser
 from forebay.engine.request import GenerationRequest, PriorityClass, SamplingParams
 from forebay.engine.runner import ModelRunner, SequenceSlice
 from forebay.engine.runtime.loading import load_runner
@@ -68,12 +69,12 @@ def make_core(
     limits: SchedulerLimits = LIMITS,
     swap: SwapCosts = SWAP,
     num_blocks: int | None = None,
-    step_costs: StepCosts | None = None,
+    guesser: Guesser | None = None,
 ) -> EngineCore:
     capacity = runner.capacity
     pool = BlockPool(num_blocks or capacity.num_blocks, capacity.block_size)
-    vocabulary = Vocabulary(capacity.vocab_size, lambda ids, _: "x" * len(ids), frozenset())
-    return EngineCore(runner, Scheduler(pool, limits, swap), vocabulary, step_costs)
+    model_tokens = ModelTokens(capacity.vocab_size, lambda ids, _: "x" * len(ids), frozenset())
+    return EngineCore(runner, Scheduler(pool, limits, swap), model_tokens, guesser)
 
 
 def add(
@@ -144,8 +145,8 @@ def test_a_prompt_whose_beginning_is_cached(
 def test_a_sequence_whose_next_tokens_were_guessed(
     runner: ModelRunner, prompts: list[tuple[int, ...]], expected: list[list[int]]
 ):
-    always_pays = StepCosts((1, 64), (1.0, 1.0))
-    core = make_core(runner, step_costs=always_pays)
+    always_pays = Guesser(StepCosts((1, 64), (1.0, 1.0)))
+    core = make_core(runner, guesser=always_pays)
     assert_same(runner, prompts, [run_alone(core, prompt) for prompt in prompts], expected)
     assert core.totals.accepted_draft_tokens > 0
     assert core.totals.accepted_draft_tokens < core.totals.draft_tokens

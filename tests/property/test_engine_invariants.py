@@ -2,7 +2,7 @@
 runner).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,12 +12,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from forebay.engine.block_pool import BlockPool
 from forebay.engine.core import EngineCore
-from forebay.engine.generation import Generation, Vocabulary
+from forebay.engine.generation import Generation, ModelTokens
+from forebay.engine.guessing import Guesser
 from forebay.engine.request import GenerationRequest, GenerationUpdate, SamplingParams
 from forebay.engine.sampling.mask import allowed_mask
-from forebay.engine.scheduler import Advance, Scheduler, SchedulerLimits, StepPlan, SwapCosts
+from forebay.engine.scheduler import Scheduler, SchedulerLimits, SwapCosts
 from forebay.engine.sequence import Sequence
 from forebay.engine.speculation import StepCosts
+from forebay.engine.step_plan import Advance, StepPlan
 from tests.support.fake_runner import VOCAB, FakeRunner, continuation, next_token
 
 BLOCK_SIZE = 4
@@ -44,17 +46,20 @@ class WatchedScheduler(Scheduler):
         super().complete(plan, advances)
 
 
-class GuessingCore(EngineCore):
-    """Guesses right, but for one guess in `wrong_every`."""
+class KnowingGuesser(Guesser):
+    """Guesses right, but for one guess in `wrong_every`, and also beside prompts."""
 
-    wrong_every = 0
+    def __init__(self, wrong_every: int) -> None:
+        super().__init__(StepCosts((1,), (1.0,)))
+        self._wrong_every = wrong_every
 
-    def _guess(self, costs: StepCosts) -> None:
-        for sequence, generation in self._generations.items():
+    def give(self, generations: Collection[Generation]) -> None:
+        for generation in generations:
+            sequence = generation.sequence
             if generation.drafting is not None and sequence.num_behind == 1 and sequence.block_table:
                 guess = continuation(sequence.token_ids, min(4, generation.num_left - 1))
                 sequence.draft = [
-                    token if (len(sequence.token_ids) + i) % self.wrong_every else (token + 1) % VOCAB
+                    token if (len(sequence.token_ids) + i) % self._wrong_every else (token + 1) % VOCAB
                     for i, token in enumerate(guess)
                 ]
 
@@ -65,6 +70,7 @@ class FollowedGrammar:
     """
 
     stopped = False
+    complete = False
 
     def __init__(self, prompt: list[int], late_every: int, force_every: int) -> None:
         self._tokens = list(prompt)
@@ -114,9 +120,9 @@ class EngineMachine(RuleBasedStateMachine):
         )
         self.scheduler = WatchedScheduler(self.pool, limits, SwapCosts(swap_blocks, copy_s, prefill_s_per_token=1e-3))
         self.scheduler.watch = self._check_writes
-        vocabulary = Vocabulary(VOCAB, lambda ids, _: "." * len(ids), frozenset())
-        self.core = GuessingCore(self.runner, self.scheduler, vocabulary, StepCosts((1,), (1.0,)) if guesses else None)
-        self.core.wrong_every = guesses
+        model_tokens = ModelTokens(VOCAB, lambda ids, _: "." * len(ids), frozenset())
+        guesser = KnowingGuesser(guesses) if guesses else None
+        self.core = EngineCore(self.runner, self.scheduler, model_tokens, guesser)
         self.now = 0.0
         self.broken = False
         self.known: dict[Generation, Known] = {}

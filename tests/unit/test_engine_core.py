@@ -2,7 +2,7 @@
 
 from forebay.engine.block_pool import BlockPool
 from forebay.engine.core import EngineCore
-from forebay.engine.generation import Generation, Vocabulary
+from forebay.engine.generation import Generation, ModelTokens
 from forebay.engine.request import GenerationRequest, SamplingParams
 from forebay.engine.scheduler import Scheduler, SchedulerLimits, SwapCosts
 from tests.support.fake_runner import VOCAB, FakeRunner
@@ -12,7 +12,7 @@ def preempted_by_swap() -> tuple[EngineCore, Generation, Generation]:
     """A core with one slot, the batch generation that lost it, and the one that has it."""
     limits = SchedulerLimits(1, 64, 64, 64, 0.0, 1)
     scheduler = Scheduler(BlockPool(8, 4), limits, SwapCosts(100, 1e-6, 1e-3))
-    core = EngineCore(FakeRunner(8, 4), scheduler, Vocabulary(VOCAB, lambda ids, _: "." * len(ids), frozenset()))
+    core = EngineCore(FakeRunner(8, 4), scheduler, ModelTokens(VOCAB, lambda ids, _: "." * len(ids), frozenset()))
 
     def add(first: int, priority: int) -> Generation:
         prompt = tuple(range(first, first + 6))

@@ -6,7 +6,7 @@ import pytest
 from forebay.core.errors import InvalidRequest
 from forebay.engine.block_pool import BlockPool
 from forebay.engine.core import EngineCore
-from forebay.engine.generation import Generation, Vocabulary
+from forebay.engine.generation import Generation, ModelTokens
 from forebay.engine.grammar.matcher import GrammarError
 from forebay.engine.request import GenerationRequest, GenerationUpdate, Grammar, SamplingParams
 from forebay.engine.sampling.mask import allowed_mask
@@ -24,12 +24,16 @@ def decode(token_ids: list[int], skip_special_tokens: bool) -> str:
 
 def make_core(*, eos: int = -1) -> EngineCore:
     scheduler = Scheduler(BlockPool(64, 4), SchedulerLimits(8, 64, 64, 64, 0.0, 1), SwapCosts(0, 1.0, 1.0))
-    return EngineCore(FakeRunner(64, 4), scheduler, Vocabulary(VOCAB, decode, frozenset({eos})))
+    return EngineCore(FakeRunner(64, 4), scheduler, ModelTokens(VOCAB, decode, frozenset({eos})))
 
 
 def add(core: EngineCore, sampling: SamplingParams, grammar: object = None, max_tokens: int = 8) -> Generation:
     request = GenerationRequest("r", PROMPT, sampling)
     return core.add(request, max_tokens, 0.0, grammar)  # pyright: ignore[reportArgumentType]
+
+
+def tokens(core: EngineCore, sampling: SamplingParams, count: int = 8) -> list[int]:
+    return [token for each in updates(core, add(core, sampling, max_tokens=count)) for token in each.token_ids]
 
 
 def updates(core: EngineCore, generation: Generation) -> list[GenerationUpdate]:
@@ -97,9 +101,26 @@ def test_special_tokens_are_left_out_of_the_text_by_default():
 
 
 def test_where_no_token_is_allowed_it_ends():
+    banned = greedy(allowed_token_ids=frozenset({1}), bad_words=((1,),))
+    assert outcome(banned) == ("stop", None, "", 0)
+
+
+def test_a_text_that_its_grammar_calls_complete_may_end_where_no_token_is_allowed():
     core = make_core()
-    generation = add(core, greedy(), FixedGrammar([np.zeros(4, dtype=np.uint32)]))
-    assert [each.finish_reason for each in updates(core, generation)] == ["stop"]
+    grammar = FixedGrammar([only(1), only(1)], complete=True)
+    told = updates(core, add(core, greedy(bad_words=((1, 1),)), grammar))
+    assert [(each.token_ids, each.finish_reason) for each in told] == [((1,), None), ((), "stop")]
+    assert core.idle
+
+
+def test_a_text_that_breaks_off_in_its_grammar_is_an_error():
+    core = make_core()
+    generation = add(core, greedy(bad_words=((1, 1),)), FixedGrammar([only(1), only(1)]))
+    (_, first), (_, second) = [*core.step(0.0), *core.step(0.0)]
+    assert isinstance(first, GenerationUpdate)
+    assert isinstance(second, InvalidRequest)
+    assert "no token that it allows" in second.detail
+    assert generation.ended
     assert core.idle
 
 
@@ -127,8 +148,15 @@ def test_prompt_logprobs_come_once():
 class FixedGrammar:
     """Has these masks, one for each token; None is one that is late, an error one that cannot be made."""
 
-    def __init__(self, masks: list[np.ndarray | GrammarError | None], forced: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        masks: list[np.ndarray | GrammarError | None],
+        forced: tuple[int, ...] = (),
+        *,
+        complete: bool = False,
+    ) -> None:
         self._masks = masks
+        self.complete = complete
         self._forced = list(forced)
         self.accepted: list[int] = []
 
@@ -153,7 +181,7 @@ class FixedGrammar:
 
     @property
     def stopped(self) -> bool:
-        return not self._masks
+        return not self._masks and not self.complete
 
 
 def only(token_id: int) -> np.ndarray:
@@ -220,3 +248,145 @@ def said_first_instead_of_ending() -> int:
     waiting = greedy(grammar=Grammar("regex", "x", after_token_id=VOCAB - 1))
     (update,) = updates(core, add(core, waiting, FixedGrammar([only(1)]), max_tokens=1))
     return update.token_ids[0]
+
+
+def test_a_bad_word_is_also_not_said_before_the_grammar_begins():
+    core = make_core()
+    sampling = greedy(grammar=Grammar("regex", "x", after_token_id=VOCAB - 1), bad_words=((SAID[0],),))
+    (update,) = updates(core, add(core, sampling, FixedGrammar([only(1)]), max_tokens=1))
+    assert update.token_ids[0] != SAID[0]
+
+
+def test_the_token_that_a_grammar_waits_for_may_be_a_stop_token():
+    core = make_core()
+    sampling = greedy(grammar=Grammar("regex", "x", after_token_id=SAID[0]), stop_token_ids=frozenset({SAID[0]}))
+    told = updates(core, add(core, sampling, FixedGrammar([only(1), only(2)])))
+    assert [each.token_ids for each in told] == [(SAID[0],), (1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"allowed_token_ids": frozenset({1, 2})},
+        {"bad_words": ((8,),)},
+        {"min_tokens": 3},
+        {"stop_token_ids": frozenset({8})},
+        {"logprobs": 0},
+    ],
+)
+def test_nothing_is_forced_where_each_token_is_to_be_looked_at(fields: dict[str, object]):
+    core = make_core()
+    told = updates(core, add(core, greedy(**fields), FixedGrammar([only(1), only(2)], forced=(8,))))
+    assert [each.token_ids for each in told] == [(1,), (2,)]
+
+
+def test_many_forced_tokens_come_in_several_steps():
+    core = make_core()
+    forced = tuple(range(40))
+    generation = add(core, greedy(), FixedGrammar([only(1), only(2)], forced=forced), max_tokens=60)
+    told = [each.token_ids for each in updates(core, generation)]
+    assert [len(each) for each in told] == [17, 16, 8, 1]
+    assert [token for each in told for token in each] == [1, *forced, 2]
+
+
+def test_a_stop_string_that_is_only_certain_at_the_length_is_the_end():
+    stop = (f"[{SAID[7]}]", f"[{SAID[7]}][x")
+    assert outcome(greedy(stop=stop)) == ("stop", stop[0], text(7), 8)
+
+
+def test_a_stop_token_that_is_kept_has_its_log_probability():
+    core = make_core()
+    kept = greedy(stop_token_ids=frozenset({SAID[2]}), include_stop_str_in_output=True, logprobs=0)
+    told = updates(core, add(core, kept))
+    assert [each.token_id for update in told for each in update.logprobs] == SAID[:3]
+
+
+def test_penalties_count_what_was_generated():
+    bias = ((3, 50.0), (4, 49.0))
+    assert tokens(make_core(), greedy(logit_bias=bias, frequency_penalty=1.5), 4) == [3, 4, 3, 4]
+
+
+def test_a_stop_string_that_ends_with_the_last_of_min_tokens_counts():
+    stop = f"[{SAID[2]}]"
+    assert outcome(greedy(stop=(stop,), min_tokens=3)) == ("stop", stop, text(2), 3)
+
+
+def test_told_logprobs_are_the_models_own_at_any_temperature():
+    core = make_core()
+    told = updates(core, add(core, SamplingParams(temperature=0.5, seed=1, logprobs=1, prompt_logprobs=1)))
+    told_tops = [each.top[0][1] for update in told for each in (*update.logprobs, *update.prompt_logprobs)]
+    assert told_tops == pytest.approx([9 - np.log(np.exp(9) + VOCAB - 1)] * (8 + 2), abs=1e-5)
+
+
+def test_a_prompt_is_counted_once_and_its_cached_part_too():
+    core = make_core()
+    long = tuple(range(9))
+    for _ in range(2):
+        updates(core, core.add(GenerationRequest("r", long, greedy()), 2, 0.0))
+    late = add(core, greedy(), FixedGrammar([None, None, only(1)]))
+    updates(core, late)
+    assert (core.totals.prompt_tokens, core.totals.cached_prompt_tokens) == (9 + 9 + 3, 8)
+
+
+def test_grammar_and_allowed_tokens_both_hold():
+    core = make_core()
+    both = FixedGrammar([only(1) | only(2), only(1)])
+    generation = add(core, greedy(allowed_token_ids=frozenset({2, 5})), both)
+    told = [update for _ in range(2) for _, update in core.step(0.0)]
+    assert isinstance(told[0], GenerationUpdate)
+    assert told[0].token_ids == (2,)
+    assert isinstance(told[1], InvalidRequest)
+    assert generation.ended
+
+
+def test_no_token_is_forced_where_each_ones_logprob_is_wanted():
+    core = make_core()
+    told = updates(core, add(core, greedy(logprobs=0), FixedGrammar([only(1), only(8), only(2)], forced=(8,))))
+    assert [each.token_ids for each in told] == [(1,), (8,), (2,)]
+    assert [len(each.logprobs) for each in told] == [1, 1, 1]
+
+
+class RefusingGrammar(FixedGrammar):
+    """Cannot begin a mask, or cannot take a token."""
+
+    def __init__(self, *, at: str) -> None:
+        super().__init__([only(1), only(2)])
+        self._at = at
+
+    def begin(self) -> None:
+        if self._at == "begin":
+            raise GrammarError("refused")
+
+    def accept(self, token_id: int) -> None:
+        if self._at == "accept":
+            raise GrammarError("refused")
+
+
+@pytest.mark.parametrize("at", ["begin", "accept"])
+def test_wherever_a_grammar_fails_it_ends_its_generation_and_no_other(at: str):
+    core = make_core()
+    failing, other = add(core, greedy(), RefusingGrammar(at=at)), add(core, greedy())
+    told = [each for _ in range(8) for each in core.step(0.0)]
+    assert [type(update) for who, update in told if who is failing] == [InvalidRequest]
+    assert [update.token_ids[0] for who, update in told if who is other] == SAID
+    assert core.idle
+    assert core.scheduler.pool.counts.used == 0
+
+
+def test_a_mask_is_begun_before_the_model_runs():
+    seen: list[str] = []
+
+    class Noting(FixedGrammar):
+        def begin(self) -> None:
+            seen.append("begin")
+
+    class NotingRunner(FakeRunner):
+        def run(self, slices):
+            seen.append("run")
+            return super().run(slices)
+
+    core = make_core()
+    core.runner = NotingRunner(64, 4)
+    add(core, greedy(), Noting([only(1)]))
+    core.step(0.0)
+    assert seen == ["begin", "run"]

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from forebay.engine.block_pool import BlockPool
 from forebay.engine.request import GenerationRequest, SamplingParams
-from forebay.engine.scheduler import Advance, Scheduler, SchedulerLimits, Slice, StepPlan, SwapCosts
+from forebay.engine.scheduler import Scheduler, SchedulerLimits, SwapCosts
 from forebay.engine.sequence import Sequence
+from forebay.engine.step_plan import Advance, Slice, StepPlan
 
 LIMITS = SchedulerLimits(
     max_num_seqs=4,
@@ -301,3 +302,44 @@ def test_a_scored_prompt_is_computed_whole_and_in_small_chunks():
     bench.scheduler.finish(other)
     assert chunks([bench.share() for _ in range(3)], scored) == [64, 36, 1]
     assert scored.cached_tokens == 0
+
+
+def test_scored_prompts_share_what_a_step_scores():
+    bench = Bench(limits=replace(LIMITS, max_num_batched_tokens=512))
+    scored = [bench.add(50, STANDARD, sampling=SamplingParams(prompt_logprobs=0)) for _ in range(2)]
+    assert bench.share() == {scored[0]: 50, scored[1]: 14}
+
+
+def test_drafts_get_only_what_prompts_leave():
+    bench = Bench(limits=replace(LIMITS, max_num_batched_tokens=8))
+    sequence = decoding(bench, 2, [7] * 3)
+    late = bench.add(5, STANDARD)
+    assert bench.scheduler.schedule(0.0).slices == [Slice(sequence, 1, 2), Slice(late, 5)]
+
+
+def test_who_is_preempted_guesses_anew():
+    bench = Bench(limits=replace(LIMITS, max_num_seqs=1))
+    batch = bench.add(4, BATCH)
+    bench.step()
+    batch.draft = [7, 8]
+    bench.add(4, INTERACTIVE)
+    bench.step()
+    assert (batch.preemptions, batch.draft) == (1, ())
+
+
+def test_forced_tokens_are_a_decode_and_go_before_prompts():
+    bench = Bench(limits=replace(LIMITS, max_num_batched_tokens=20))
+    sequence = decoding(bench, 3, [])
+    other = decoding(bench, 3, [])
+    plan = bench.scheduler.schedule(0.0)
+    bench.scheduler.complete(plan, {sequence: Advance([1] * 12), other: Advance([1])})
+    person = bench.add(200, INTERACTIVE)
+    assert bench.share() == {sequence: 12, other: 1, person: 7}
+
+
+def test_forced_tokens_take_no_other_decode_its_token():
+    bench = Bench(limits=replace(LIMITS, max_num_batched_tokens=6))
+    first, second = decoding(bench, 2, []), decoding(bench, 2, [])
+    plan = bench.scheduler.schedule(0.0)
+    bench.scheduler.complete(plan, {first: Advance([1] * 12), second: Advance([1])})
+    assert bench.share() == {first: 5, second: 1}

@@ -83,3 +83,12 @@ def test_a_guess_is_no_longer_than_what_may_still_come():
     assert len(drafting.guess(3)) == 3
     assert len(drafting.guess(100)) == MAX_DRAFT
     assert drafting.guess(0) == []
+
+
+def test_what_was_looked_at_is_not_looked_at_twice():
+    drafting = Drafting([1, 2, 3, 4, 1, 2])
+    assert drafting.guess(3) == drafting.guess(3) == [3, 4, 1]
+
+
+def test_only_the_end_of_a_long_prompt_is_remembered():
+    assert Drafting([1, 2, 3, *range(10, 5000), 1, 2]).guess(1) == []

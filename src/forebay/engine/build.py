@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from forebay.core.clock import Clock
 from forebay.engine.block_pool import BlockPool
 from forebay.engine.core import EngineCore
-from forebay.engine.generation import Vocabulary
+from forebay.engine.generation import ModelTokens
 from forebay.engine.grammar.compiler import GrammarCompiler
+from forebay.engine.guessing import Guesser
 from forebay.engine.runner import ModelRunner, SequenceSlice
 from forebay.engine.runtime.loading import load_runner
 from forebay.engine.scheduler import Scheduler, SchedulerLimits, SwapCosts
@@ -44,15 +45,15 @@ def build_core(runner: ModelRunner, model: ModelFiles, settings: EngineSettings)
     )
     swap = measure_swap_costs(runner, int(settings.swap_space_gb * _GIB) // capacity.bytes_per_block)
     scheduler = Scheduler(BlockPool(capacity.num_blocks, capacity.block_size), limits, swap)
-    step_costs = measure_step_costs(runner) if settings.speculation == "ngram" else None
-    return EngineCore(runner, scheduler, _vocabulary(model, capacity.vocab_size), step_costs)
+    guesser = Guesser(measure_step_costs(runner)) if settings.speculation == "ngram" else None
+    return EngineCore(runner, scheduler, _model_tokens(model, capacity.vocab_size), guesser)
 
 
-def _vocabulary(model: ModelFiles, size: int) -> Vocabulary:
+def _model_tokens(model: ModelFiles, vocab_size: int) -> ModelTokens:
     def decode(token_ids: Sequence[int], skip_special_tokens: bool) -> str:
         return model.tokenizer.decode(token_ids, skip_special_tokens=skip_special_tokens)
 
-    return Vocabulary(size, decode, model.eos_token_ids)
+    return ModelTokens(vocab_size, decode, model.eos_token_ids)
 
 
 def measure_swap_costs(runner: ModelRunner, capacity_blocks: int) -> SwapCosts:

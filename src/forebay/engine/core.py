@@ -2,22 +2,24 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from forebay.core.errors import ForebayError
-from forebay.engine.generation import Drawn, Generation, Mask, Vocabulary
+from forebay.engine.generation import Drawn, Generation, ModelTokens
 from forebay.engine.grammar.matcher import CompiledGrammar
+from forebay.engine.guessing import Guesser
 from forebay.engine.request import GenerationRequest, GenerationUpdate, TokenLogprob
 from forebay.engine.runner import HostBlocks, ModelRunner, SequenceSlice, StepLogits
+from forebay.engine.sampling.arrays import Mask
 from forebay.engine.sampling.logprobs import token_logprobs
 from forebay.engine.sampling.sample import sample
-from forebay.engine.scheduler import Advance, Scheduler, Slice, StepPlan
+from forebay.engine.scheduler import Scheduler
 from forebay.engine.sequence import Sequence as EngineSequence
-from forebay.engine.speculation import StepCosts, draft_lengths, may_pay
+from forebay.engine.step_plan import Advance, Slice, StepPlan
 
-MASK_WAIT_S = 0.02
-"""How long a step waits for masks that are not ready when the model is; whose is late draws in a later step."""
+LATE_MASK_WAIT_S = 0.02
+"""How long a step in which nothing else can be drawn waits for masks that are not ready when the model is."""
 
 
 @dataclass(slots=True)
@@ -50,9 +52,8 @@ class EngineCore:
 
     runner: ModelRunner
     scheduler: Scheduler
-    vocabulary: Vocabulary
-    step_costs: StepCosts | None = None
-    """Where they are known, drafts are tried where they pay."""
+    model_tokens: ModelTokens
+    guesser: Guesser | None = None
     totals: EngineTotals = field(default_factory=EngineTotals)
     _generations: dict[EngineSequence, Generation] = field(default_factory=dict[EngineSequence, Generation])
     _saved: dict[EngineSequence, HostBlocks] = field(default_factory=dict[EngineSequence, HostBlocks])
@@ -67,8 +68,8 @@ class EngineCore:
         sequence = EngineSequence(request, self._arrivals, max_tokens)
         self._arrivals += 1
         matcher = None if grammar is None else grammar.matcher()
-        speculates = self.step_costs is not None
-        generation = Generation(request, sequence, self.vocabulary, seed, matcher, speculates=speculates)
+        speculates = self.guesser is not None
+        generation = Generation(request, sequence, self.model_tokens, seed, matcher, speculates=speculates)
         self._generations[sequence] = generation
         self.scheduler.add(sequence, now)
         return generation
@@ -85,8 +86,8 @@ class EngineCore:
 
     def step(self, now: float) -> StepResult:
         """Run one step; what it brought the generations that it brought something."""
-        if self.step_costs is not None:
-            self._guess(self.step_costs)
+        if self.guesser is not None:
+            self.guesser.give(self._generations.values())
         plan = self.scheduler.schedule(now)
         self._move_blocks(plan)
         if not plan.slices:
@@ -135,20 +136,33 @@ class EngineCore:
                 self._generations[sequence].prompt_logprobs[start : start + len(rows)] = scores
             first_row += _num_rows(part)
 
-    def _rows(self, plan: StepPlan) -> Iterator[_Row]:
-        """The rows to draw from. A generation whose mask is not ready has none."""
-        deadline = time.monotonic() + MASK_WAIT_S
+    def _rows(self, plan: StepPlan) -> list[_Row]:
+        """The rows to draw from. A generation whose mask is late has none: it runs its last token again in the next
+        step, and only where nobody else has a row, it is waited for."""
+        rows: list[_Row] = []
+        late: list[tuple[Generation, int]] = []
         first_row = 0
         for part in plan.slices:
-            num_rows = _num_rows(part)
-            if part.samples:
-                generation = self._generations[part.sequence]
-                ready, mask = generation.grammar_mask(max(deadline - time.monotonic(), 0.0))
+            generation = self._generations[part.sequence]
+            next_row = first_row + _num_rows(part)
+            if part.samples and generation.draws:
+                first_drawn = next_row - 1 - part.num_drafts
+                ready, mask = generation.grammar_mask(0.0)
                 if ready:
-                    first_drawn = first_row + num_rows - 1 - part.num_drafts
-                    for ahead in range(part.num_drafts + 1):
-                        yield _Row(first_drawn + ahead, generation, ahead, mask)
-            first_row += num_rows
+                    rows += [_Row(first_drawn + i, generation, i, mask) for i in range(part.num_drafts + 1)]
+                else:
+                    late.append((generation, first_drawn))
+            first_row = next_row
+        return rows or self._late_rows(late)
+
+    def _late_rows(self, late: Sequence[tuple[Generation, int]]) -> list[_Row]:
+        deadline = time.monotonic() + LATE_MASK_WAIT_S
+        rows: list[_Row] = []
+        for generation, index in late:
+            ready, mask = generation.grammar_mask(max(deadline - time.monotonic(), 0.0))
+            if ready:
+                rows.append(_Row(index, generation, 0, mask))
+        return rows
 
     def _draw(self, rows: Sequence[_Row], logits: StepLogits) -> list[Drawn]:
         """A token for each row, and its log-probability where that was asked for."""
@@ -171,7 +185,7 @@ class EngineCore:
     # From tokens to updates
 
     def _advance(self, plan: StepPlan, logits: StepLogits) -> StepResult:
-        rows = list(self._rows(plan))
+        rows = self._rows(plan)
         drawn: dict[Generation, list[Drawn]] = {}
         for row, token in zip(rows, self._draw(rows, logits), strict=True):
             drawn.setdefault(row.generation, []).append(token)
@@ -200,23 +214,6 @@ class EngineCore:
         if generation.ended:
             self.remove(generation)
         return update
-
-    # Speculation
-
-    def _guess(self, costs: StepCosts) -> None:
-        """Give the decoding sequences the drafts that pay in a step of so many."""
-        decoding = [g for g in self._generations.values() if g.sequence.block_table and g.sequence.num_behind == 1]
-        if not decoding or not may_pay(len(decoding), costs):
-            return
-        guesses = [(g, g.drafting, g.drafting.guess(g.num_left - 1)) for g in decoding if g.drafting is not None]
-        lengths = draft_lengths(
-            [drafting.acceptance for _, drafting, _ in guesses],
-            [len(guess) for _, _, guess in guesses],
-            len(decoding),
-            costs,
-        )
-        for (generation, _, guess), length in zip(guesses, lengths, strict=True):
-            generation.sequence.draft = guess[:length]
 
 
 def _num_rows(part: Slice) -> int:

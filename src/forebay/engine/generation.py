@@ -4,31 +4,31 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
 from forebay.core.errors import ForebayError, InvalidRequest
 from forebay.engine.detokenizer import Detokenizer
 from forebay.engine.grammar.matcher import GrammarError, GrammarMatcher
 from forebay.engine.request import FinishReason, GenerationRequest, GenerationUpdate, TokenLogprob
+from forebay.engine.sampling.arrays import Mask
 from forebay.engine.sampling.banned import banned_tokens
 from forebay.engine.sampling.draw import Draw
 from forebay.engine.sampling.history import TokenHistory
 from forebay.engine.sampling.mask import allowed_mask
-from forebay.engine.scheduler import Advance
 from forebay.engine.sequence import Sequence as EngineSequence
 from forebay.engine.speculation import Drafting
+from forebay.engine.step_plan import Advance
 
-Mask = npt.NDArray[np.uint32]
 Decode = Callable[[Sequence[int], bool], str]
 """Token ids and whether to leave special tokens out → their text."""
 
+_FORCED_TOKENS_PER_STEP = 16
+"""More would hold up the others of a step: each is taken through grammar and detokenizer."""
+
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class ModelTokens:
     """What the engine knows of a model's tokens."""
 
-    size: int
+    vocab_size: int
     """Width of the logits."""
     decode: Decode
     eos_token_ids: frozenset[int]
@@ -58,7 +58,7 @@ class Generation:
         self,
         request: GenerationRequest,
         sequence: EngineSequence,
-        vocabulary: Vocabulary,
+        model_tokens: ModelTokens,
         seed: int,
         matcher: GrammarMatcher | None,
         *,
@@ -75,18 +75,20 @@ class Generation:
         self._stop_reason: int | str | None = None
         self._output = StepOutput()
         self._seed = seed
-        self._model_end_ids = frozenset() if sampling.ignore_eos else vocabulary.eos_token_ids
+        self._model_end_ids = frozenset() if sampling.ignore_eos else model_tokens.eos_token_ids
         self._end_ids = self._model_end_ids | sampling.stop_token_ids
         self._matcher = matcher
+        self._forced: list[int] = []
+        """Tokens that the grammar leaves no choice about, still to be taken."""
         self._awaited = sampling.grammar.after_token_id if sampling.grammar else None
         self._history = TokenHistory(request.prompt_token_ids) if TokenHistory.wanted_by(sampling) else None
-        self._allowed = (
-            None if sampling.allowed_token_ids is None else allowed_mask(sampling.allowed_token_ids, vocabulary.size)
-        )
+        allowed = sampling.allowed_token_ids
+        self._allowed = None if allowed is None else allowed_mask(allowed, model_tokens.vocab_size)
         self.drafting = Drafting(request.prompt_token_ids) if speculates and self._may_speculate() else None
+        self._takes_forced = self._may_take_forced()
         skip_special = sampling.skip_special_tokens
         self._detokenizer = Detokenizer(
-            lambda token_ids: vocabulary.decode(token_ids, skip_special),
+            lambda token_ids: model_tokens.decode(token_ids, skip_special),
             sampling.stop,
             keep_stop=sampling.include_stop_str_in_output,
         )
@@ -113,11 +115,22 @@ class Generation:
         )
         return not changed and self._history is None and self._allowed is None and self._matcher is None
 
+    def _may_take_forced(self) -> bool:
+        """Whether what a grammar forces is what would be drawn, and no log-probability of it is wanted."""
+        sampling = self.request.sampling
+        restricted = sampling.bad_words or sampling.min_tokens or sampling.stop_token_ids or self._allowed is not None
+        return self._matcher is not None and sampling.logprobs is None and not restricted
+
     # Before and at a draw
+
+    @property
+    def draws(self) -> bool:
+        """Whether its next token is to be drawn; else it is known already."""
+        return not self._forced
 
     def begin_mask(self) -> None:
         """Have the mask of its next token computed while the model runs."""
-        if self._matcher is not None and self._awaited is None:
+        if self._matcher is not None and self._awaited is None and self.draws:
             with self._failing():
                 self._matcher.begin()
 
@@ -147,62 +160,73 @@ class Generation:
 
     def _banned(self) -> Sequence[int]:
         sampling = self.request.sampling
-        if self._awaited is not None:
-            # To end before its grammar has begun would be an answer that does not match it.
-            return sorted(self._end_ids)
-        if not (sampling.bad_words or sampling.min_tokens):
-            return ()
-        generated = [*self.sequence.token_ids[self.sequence.prompt_length :], *self._output.token_ids]
-        return banned_tokens(sampling, generated, self._end_ids)
+        # To end before its grammar has begun would be an answer that does not match it.
+        banned = set() if self._awaited is None else self._end_ids - {self._awaited}
+        if sampling.bad_words or sampling.min_tokens:
+            generated = [*self.sequence.token_ids[self.sequence.prompt_length :], *self._output.token_ids]
+            banned = {*banned, *banned_tokens(sampling, generated, self._end_ids)}
+        return sorted(banned)
 
     # After it
 
     def take_step(self, drawn: Sequence[Drawn], num_drafts: int) -> Advance:
         """Take in what was drawn after the known tokens and the drafts, as far as the drafts were right, and what the
         grammar then leaves no choice about."""
-        draft = self.sequence.draft
         num_verified = 0
-        with self._failing():
-            for ahead, each in enumerate(drawn):
-                if each.token_id is None:
-                    self._end("stop", None)
-                else:
-                    self._take(each.token_id, each.logprob)
-                if self.ended or ahead == num_drafts or each.token_id != draft[ahead]:
-                    break
-                num_verified += 1
+        try:
             if drawn:
-                self._take_forced()
+                num_verified = self._take_drawn(drawn, num_drafts)
+            if self._takes_forced and not self.ended:
+                self._take_forced(fresh=bool(drawn))
+        except GrammarError as error:
+            self._fail(error)
+        token_ids = tuple(self._output.token_ids)
         if self.drafting is not None:
             self.drafting.note(num_drafts, num_verified)
-            self.drafting.push(self._output.token_ids)
-        return Advance(tuple(self._output.token_ids), num_verified)
+            self.drafting.push(token_ids)
+        return Advance(token_ids, num_verified)
 
-    def _take_forced(self) -> None:
-        if self._matcher is None or self._awaited is not None or self.request.sampling.logprobs is not None:
-            return
-        while not self.ended and (forced := self._matcher.forced()):
-            for token_id in forced:
-                if not self.ended:
-                    self._take(token_id, None)
+    def _take_drawn(self, drawn: Sequence[Drawn], num_drafts: int) -> int:
+        """How many of the drafts were right."""
+        draft = self.sequence.draft
+        for ahead, each in enumerate(drawn):
+            if each.token_id is None:
+                self._end_where_nothing_is_allowed()
+            else:
+                self._take(each.token_id, each.logprob)
+            if self.ended or ahead == num_drafts or each.token_id != draft[ahead]:
+                return ahead
+        return num_drafts
+
+    def _take_forced(self, *, fresh: bool) -> None:
+        assert self._matcher is not None
+        if fresh and self._awaited is None:
+            self._forced = self._matcher.forced()
+        taken, self._forced = self._forced[:_FORCED_TOKENS_PER_STEP], self._forced[_FORCED_TOKENS_PER_STEP:]
+        for token_id in taken:
+            self._take(token_id, None)
+            if self.ended:
+                self._forced = []
+                return
 
     def _take(self, token_id: int, logprob: TokenLogprob | None) -> None:
         """Take in one token of its output: its text, and whether the generation ends with it."""
         self._output.token_ids.append(token_id)
         if self._history is not None:
             self._history.push(token_id)
-        if token_id in self._end_ids:
-            self._end_with(token_id)
+        if token_id in self._end_ids and token_id != self._awaited:
+            self._end_with(token_id, logprob)
             return
         if logprob is not None:
             self._output.logprobs.append(logprob)
-        may_stop = self.num_generated >= self.request.sampling.min_tokens
+        num_generated = self.num_generated
+        may_stop = num_generated >= self.request.sampling.min_tokens
         self._output.text += self._detokenizer.push(token_id, may_stop=may_stop)
         if self._detokenizer.stopped_at is not None:
             self._end("stop", self._detokenizer.stopped_at)
         elif self._completes_grammar(token_id):
             self._end("stop", None)
-        elif self.num_left <= 0:
+        elif num_generated >= self.sequence.max_tokens:
             self._end("length", None)
 
     def _completes_grammar(self, token_id: int) -> bool:
@@ -216,15 +240,27 @@ class Generation:
         self._matcher.accept(token_id)
         return self._matcher.stopped
 
-    def _end_with(self, token_id: int) -> None:
+    def _end_where_nothing_is_allowed(self) -> None:
+        """It is an end like any other only where the grammar, if there is one, lets the text end here."""
+        if self._awaited is None and (self._matcher is None or self._matcher.complete):
+            self._end("stop", None)
+        else:
+            self._fail(GrammarError("no token that it allows is allowed by the request's other fields"))
+
+    def _end_with(self, token_id: int, logprob: TokenLogprob | None) -> None:
         """End it with an end token of the model, or with a stop token of the request."""
         by_request = token_id not in self._model_end_ids
         if by_request and self.request.sampling.include_stop_str_in_output:
             self._output.text += self._detokenizer.push(token_id)
+            if logprob is not None:
+                self._output.logprobs.append(logprob)
         self._end("stop", token_id if by_request else None)
 
     def _end(self, reason: FinishReason, stop_reason: int | str | None) -> None:
         self._output.text += self._detokenizer.flush()
+        if reason == "length" and self._detokenizer.stopped_at is not None:
+            # Held back until now, as it may have been part of a longer one.
+            reason, stop_reason = "stop", self._detokenizer.stopped_at
         self.finish_reason = reason
         self._stop_reason = stop_reason
 
@@ -234,7 +270,12 @@ class Generation:
         try:
             yield
         except GrammarError as error:
-            self.error = InvalidRequest(f"the output's grammar could not be followed to its end: {error}")
+            self._fail(error)
+
+    def _fail(self, error: GrammarError) -> None:
+        told = f"the output's grammar could not be followed to its end: {error}"
+        grammar = self.request.sampling.grammar
+        self.error = InvalidRequest(told, param=None if grammar is None else grammar.param)
 
     @property
     def has_news(self) -> bool:
@@ -245,6 +286,7 @@ class Generation:
         """What has been taken in since the last update; called after the sequence knows of it."""
         output, self._output = self._output, StepOutput()
         scored = tuple(each for each in self.prompt_logprobs if each is not None)
+        assert len(scored) == len(self.prompt_logprobs), "a prompt is scored before its first token is drawn"
         self.prompt_logprobs = []
         return GenerationUpdate(
             text=output.text,

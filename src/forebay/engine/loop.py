@@ -17,7 +17,7 @@ from forebay.engine.request import GenerationRequest, GenerationUpdate
 Deliver = Callable[[list[tuple[int, GenerationUpdate | ForebayError]]], None]
 """Takes the updates of one step, each with the key of its generation; an error is a generation's last. Called in the
 loop's thread; must not block."""
-Fail = Callable[[Exception], None]
+Fail = Callable[[BaseException], None]
 """Takes what broke the loop, which has ended. Called in its thread."""
 
 _log = structlog.get_logger(__name__)
@@ -71,7 +71,8 @@ class StepLoop:
         try:
             while self._take_commands():
                 self._step()
-        except Exception as error:
+        # Also what is no Exception, as libraries raise it that were written in other languages: nobody would be told.
+        except BaseException as error:
             _log.exception("engine_step_failed")
             self._fail(error)
 

@@ -6,12 +6,12 @@ first, then prompt chunks, both in the order of priority and arrival.
 
 from bisect import insort
 from collections.abc import Mapping
-from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from forebay.engine.block_pool import BlockPool
 from forebay.engine.request import PriorityClass
 from forebay.engine.sequence import Sequence
+from forebay.engine.step_plan import Advance, Slice, StepPlan, SwapIn, SwapOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,57 +37,9 @@ class SwapCosts:
 
 
 _MAX_SCORED_TOKENS = 64
-"""Prompt tokens that one sequence has scored in a step: each brings a whole row of logits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """`num_tokens` of a sequence's tokens, from `num_computed` on, run in this step, and after them the first
-    `num_drafts` of its draft."""
-
-    sequence: Sequence
-    num_tokens: int
-    num_drafts: int = 0
-
-    @property
-    def samples(self) -> bool:
-        """Whether the step reaches the sequence's last known token, so that a next one can be drawn."""
-        return self.num_tokens == self.sequence.num_behind
-
-
-@dataclass(frozen=True, slots=True)
-class Advance:
-    """What a step brought a sequence: the tokens that follow its known ones, of which the first `num_verified` were
-    drafts that it has computed already. No tokens at all: none could be drawn, and the step is to be repeated."""
-
-    token_ids: Seq[int]
-    num_verified: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SwapOut:
-    """Keep the content of `blocks` under the sequence."""
-
-    sequence: Sequence
-    blocks: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class SwapIn:
-    """Write the sequence's kept blocks, from number `first_row` on, into `blocks`; then forget what was kept."""
-
-    sequence: Sequence
-    first_row: int
-    blocks: list[int]
-
-
-@dataclass(slots=True)
-class StepPlan:
-    """One step: first all of `swap_out`, then `swap_in`, then the slices."""
-
-    swap_out: list[SwapOut] = field(default_factory=list[SwapOut])
-    swap_in: list[SwapIn] = field(default_factory=list[SwapIn])
-    slices: list[Slice] = field(default_factory=list[Slice])
+"""Prompt tokens that are scored in a step: each brings a whole row of logits."""
+_MAX_CATCH_UP = 32
+"""A sequence that has begun to answer and is no further behind than this still counts as decoding."""
 
 
 class Scheduler:
@@ -138,23 +90,59 @@ class Scheduler:
         self._admit(plan)
         self._running.sort(key=lambda s: s.order)
         tokens_left = self._limits.max_num_batched_tokens
-        for sequence in [s for s in self._eligible() if s.num_behind == 1]:
+        tokens_left -= self._add_decodes(plan, tokens_left)
+        tokens_left -= self._add_chunks(plan, tokens_left, now)
+        self._add_drafts(plan, tokens_left)
+        return plan
+
+    def _add_decodes(self, plan: StepPlan, tokens_left: int) -> int:
+        """A token for each sequence that decodes, or the few that it is behind; how many that are."""
+        decoding = [s for s in self._eligible() if _decodes(s)]
+        spare = max(tokens_left - len(decoding), 0)
+        for sequence in decoding:
+            count = 1 + min(sequence.num_behind - 1, spare)
             if tokens_left and sequence in self._running and self._grow(sequence, plan):
-                plan.slices.append(Slice(sequence, 1))
-                tokens_left -= 1
-        tokens_left -= self._add_drafts(plan, tokens_left)
-        prefill_left = min(tokens_left, self._limits.max_prefill_tokens_per_step) if plan.slices else tokens_left
-        batch_left = prefill_left if self._interactive_is_past(now) else self._limits.batch_prefill_tokens_per_step
-        for sequence in [s for s in self._eligible() if s.num_behind > 1]:
+                plan.slices.append(Slice(sequence, count))
+                tokens_left -= count
+                spare -= count - 1
+        return plan.num_tokens
+
+    def _add_chunks(self, plan: StepPlan, tokens_left: int, now: float) -> int:
+        """Parts of prompts, and of what is computed again, as far as the step goes; how many tokens these are."""
+        before = plan.num_tokens
+        left = min(tokens_left, self._limits.max_prefill_tokens_per_step) if plan.slices else tokens_left
+        batch_left = left if self._interactive_is_past(now) else self._limits.batch_prefill_tokens_per_step
+        scored_left = _MAX_SCORED_TOKENS
+        for sequence in [s for s in self._eligible() if not _decodes(s)]:
             is_batch = sequence.priority_class is PriorityClass.BATCH
-            chunk = min(sequence.num_behind, prefill_left, batch_left if is_batch else prefill_left)
+            chunk = min(sequence.num_behind, left, batch_left if is_batch else left)
             if sequence.scores_prompt:
-                chunk = min(chunk, _MAX_SCORED_TOKENS)
+                chunk = min(chunk, scored_left)
             if chunk > 0 and sequence in self._running and self._grow(sequence, plan):
                 plan.slices.append(Slice(sequence, chunk))
-                prefill_left -= chunk
+                left -= chunk
                 batch_left -= chunk if is_batch else 0
-        return plan
+                scored_left -= chunk if sequence.scores_prompt else 0
+        return plan.num_tokens - before
+
+    def _add_drafts(self, plan: StepPlan, tokens_left: int) -> None:
+        """Let sequences that decode try their drafts, as far as tokens and idle blocks go: nobody gives way for a
+        guess."""
+        for index, part in enumerate(plan.slices):
+            num_drafts = min(len(part.sequence.draft), tokens_left) if part.samples else 0
+            while num_drafts > 0 and not self._make_draft_slots(part.sequence, num_drafts):
+                num_drafts -= 1
+            if num_drafts > 0:
+                plan.slices[index] = Slice(part.sequence, part.num_tokens, num_drafts)
+                tokens_left -= num_drafts
+
+    def _make_draft_slots(self, sequence: Sequence, num_drafts: int) -> bool:
+        """Take the blocks for so many drafts, if they are idle."""
+        missing = self.pool.blocks_for(len(sequence.token_ids) + num_drafts) - len(sequence.block_table)
+        if missing > 0 and not self.pool.can_take([], missing):
+            return False
+        sequence.block_table += self.pool.take([], max(missing, 0))
+        return True
 
     def complete(self, plan: StepPlan, advances: Mapping[Sequence, Advance]) -> None:
         """Note that a plan has run, and what it brought those of its sequences that it reached the end of."""
@@ -248,27 +236,6 @@ class Scheduler:
         sequence.block_table += self.pool.take([], missing)
         return True
 
-    def _add_drafts(self, plan: StepPlan, tokens_left: int) -> int:
-        """Let the decodes of `plan` try their drafts, as far as tokens and idle blocks go; how many are tried."""
-        tried = 0
-        for index, part in enumerate(plan.slices):
-            sequence = part.sequence
-            num_drafts = min(len(sequence.draft), tokens_left - tried)
-            while num_drafts > 0 and not self._make_draft_slots(sequence, num_drafts):
-                num_drafts -= 1
-            if num_drafts > 0:
-                plan.slices[index] = Slice(sequence, part.num_tokens, num_drafts)
-                tried += num_drafts
-        return tried
-
-    def _make_draft_slots(self, sequence: Sequence, num_drafts: int) -> bool:
-        """Take the blocks for so many drafts, if they are idle: nobody gives way for a guess."""
-        missing = self.pool.blocks_for(len(sequence.token_ids) + num_drafts) - len(sequence.block_table)
-        if missing > 0 and not self.pool.can_take([], missing):
-            return False
-        sequence.block_table += self.pool.take([], max(missing, 0))
-        return True
-
     def _victim_for(self, sequence: Sequence) -> Sequence:
         """The lowest class's most recent sequence, but none of a higher class than the asking one, nor one of its own
         class that has given way often enough; if none is left, the asking one itself."""
@@ -300,6 +267,7 @@ class Scheduler:
                 sequence.num_computed = 0
         self.pool.release(sequence.block_table)
         sequence.block_table = []
+        sequence.draft = ()
         sequence.preemptions += 1
         self.preemptions_total += 1
         insort(self._waiting, sequence, key=lambda s: s.order)
@@ -336,3 +304,8 @@ class Scheduler:
             for index in range(sequence.num_published, full):
                 self.pool.publish(sequence.block_table[index], hashes[index])
             sequence.num_published = full
+
+
+def _decodes(sequence: Sequence) -> bool:
+    """Whether it has begun to answer, and is not being computed again."""
+    return not sequence.awaits_first_token and sequence.num_behind <= _MAX_CATCH_UP

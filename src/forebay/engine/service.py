@@ -9,6 +9,7 @@ from forebay.core.clock import Clock
 from forebay.core.errors import CapacityUnavailable, ContextTooLong, ForebayError, InternalError, InvalidRequest
 from forebay.engine.core import EngineCore
 from forebay.engine.grammar.compiler import GrammarCompiler
+from forebay.engine.grammar.matcher import CompiledGrammar
 from forebay.engine.loop import StepLoop
 from forebay.engine.request import GenerationRequest, GenerationUpdate
 
@@ -47,7 +48,7 @@ class AsyncEngine:
         self._draining = False
         self._closed = False
         self._all_streams_ended = asyncio.Event()
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._loop.start()
 
     @property
@@ -68,19 +69,21 @@ class AsyncEngine:
         an empty prompt or a grammar that cannot be compiled, CapacityUnavailable when the engine is draining;
         InternalError when the engine broke.
         """
+        self._require_running()
         max_tokens = self._admissible_max_tokens(request)
-        grammar = None
-        if request.sampling.grammar is not None:
-            grammar = await asyncio.to_thread(self._grammars.compile, request.sampling.grammar)
         key = self._next_key
         self._next_key += 1
         events: asyncio.Queue[GenerationUpdate | ForebayError] = asyncio.Queue()
         self._event_loop = asyncio.get_running_loop()
+        # From now on whoever drains or closes the engine knows of it.
         self._streams[key] = events
         self._all_streams_ended.clear()
-        self._loop.submit(key, request, max_tokens, grammar)
-        finished = False
+        submitted = finished = False
         try:
+            grammar = await self._compiled(request)
+            if events.empty():
+                self._loop.submit(key, request, max_tokens, grammar)
+                submitted = True
             while not finished:
                 event = await events.get()
                 if isinstance(event, ForebayError):
@@ -91,13 +94,21 @@ class AsyncEngine:
             del self._streams[key]
             if not self._streams:
                 self._all_streams_ended.set()
-            if not finished:
+            if submitted and not finished:
                 self._loop.abort(key)
+
+    async def _compiled(self, request: GenerationRequest) -> CompiledGrammar | None:
+        grammar = request.sampling.grammar
+        return None if grammar is None else await asyncio.to_thread(self._grammars.compile, grammar)
+
+    def _require_running(self) -> None:
+        if self._failure is not None:
+            raise _broken(self._failure)
+        if self._draining:
+            raise CapacityUnavailable("this replica is shutting down; send the request again", retry_after_s=1.0)
 
     def _admissible_max_tokens(self, request: GenerationRequest) -> int:
         """The request's output bound, or the error that refuses it."""
-        if self._draining or self._failure is not None:
-            raise CapacityUnavailable("this replica is shutting down; send the request again", retry_after_s=1.0)
         prompt = len(request.prompt_token_ids)
         if prompt == 0:
             raise InvalidRequest("the prompt has no tokens; send at least one", param="prompt")
@@ -113,7 +124,13 @@ class AsyncEngine:
                 "shorten the prompt or lower max_tokens",
                 param="max_tokens" if wanted is not None and room >= 1 else None,
             )
-        return room if wanted is None else wanted
+        most = room if wanted is None else wanted
+        if request.sampling.min_tokens > most:
+            raise InvalidRequest(
+                f"min_tokens: {request.sampling.min_tokens} is more than may be generated, {most}; lower it",
+                param="min_tokens",
+            )
+        return most
 
     def stats(self) -> EngineStats:
         """Read without stopping the step loop: the numbers may be of two neighbouring steps."""
@@ -158,11 +175,10 @@ class AsyncEngine:
         assert self._event_loop is not None, "nothing can happen before the first request"
         self._event_loop.call_soon_threadsafe(self._dispatch, updates)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         self._failure = error
         if self._event_loop is not None:
-            broken = InternalError(f"the engine failed ({type(error).__name__}); its replica is being replaced")
-            self._event_loop.call_soon_threadsafe(self._end_streams, broken)
+            self._event_loop.call_soon_threadsafe(self._end_streams, _broken(error))
 
     # Called in the event loop's
 
@@ -175,3 +191,7 @@ class AsyncEngine:
     def _end_streams(self, error: ForebayError) -> None:
         for stream in self._streams.values():
             stream.put_nowait(error)
+
+
+def _broken(error: BaseException) -> InternalError:
+    return InternalError(f"the engine failed ({type(error).__name__}); its replica is being replaced")
