@@ -78,7 +78,7 @@ def test_what_is_not_json_is_told_with_its_position(body: bytes, where: str) -> 
         (chat('"cache_salt": ""'), "cache_salt", "length >= 1"),
         (chat('"stream": "yes"'), "stream", "got `str`"),
         (chat('"stream_options": {"include_usage": true}'), "stream_options", "stream: true"),
-        (chat('"metadata": {"a": 1}'), "metadata[...]", "expected `str`"),
+        (chat('"metadata": {"a": 1}'), "metadata", "expected `str`"),
         (chat(f'"x": {"[" * 100_000}'), None, "nested too deeply"),
     ],
 )

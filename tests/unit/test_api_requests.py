@@ -151,3 +151,37 @@ def test_only_text_is_gone_on_with(type_: type[ChatCompletionRequest | TokenizeR
     with pytest.raises(InvalidRequest) as raised:
         decode(body.encode(), type_)
     assert raised.value.param == "continue_final_message"
+
+
+def test_an_assistant_may_have_refused() -> None:
+    parts = '[{"type": "text", "text": "No."}, {"type": "refusal", "refusal": "I will not"}]'
+    said = message(f'{{"role": "assistant", "content": {parts}}}')
+    assert said.text == "No.\nI will not"
+    assert said.for_template() == {"role": "assistant", "content": "No.\nI will not"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        '"disable_any_whitespace": null, "whitespace_pattern": null, "structural_tag": null',
+        '"disable_fallback": false, "disable_additional_properties": false',
+        '"disable_fallback": true, "disable_any_whitespace": true',
+        '"backend": "auto"',
+    ],
+)
+def test_what_else_vllm_says_of_structured_outputs_is_taken_where_it_changes_nothing(fields: str) -> None:
+    body = f'{{"model": "m", "prompt": "a", "structured_outputs": {{"regex": "a", {fields}}}}}'
+    asked = decode(body.encode(), CompletionRequest).structured_outputs
+    assert asked is not None
+    assert asked.regex == "a"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("whitespace_pattern", '"x"'), ("structural_tag", "{}"), ("disable_additional_properties", "true")],
+)
+def test_what_would_change_the_output_is_refused_by_its_name(name: str, value: str) -> None:
+    body = f'{{"model": "m", "prompt": "a", "structured_outputs": {{"json": {{}}, "{name}": {value}}}}}'
+    with pytest.raises(InvalidRequest) as raised:
+        decode(body.encode(), CompletionRequest)
+    assert raised.value.param == f"structured_outputs.{name}"

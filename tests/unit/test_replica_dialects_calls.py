@@ -32,8 +32,10 @@ def llama(name: str, arguments: str) -> str:
     return f'{{"name": "{name}", "parameters": {arguments}}}'
 
 
-def parser(family: ToolFamily, *, max_calls: int | None = None, text_ends_calls: bool = False) -> CallParser:
-    return CallParser(family.form, NAMES, max_calls=max_calls, text_ends_calls=text_ends_calls)
+def parser(
+    family: ToolFamily, *, max_calls: int | None = None, text_ends_calls: bool = False, only_calls: bool = False
+) -> CallParser:
+    return CallParser(family.form, NAMES, max_calls=max_calls, text_ends_calls=text_ends_calls, only_calls=only_calls)
 
 
 def joined(pieces: Sequence[Piece]) -> list[Piece]:
@@ -239,3 +241,63 @@ def test_a_marker_that_is_cut_off_after_a_call_is_no_text() -> None:
     assert read(parser(HERMES), f"{first}\n<tool_c") == call(0, "now", "{}")
     assert read(parser(HERMES), first[: -len("ool_call>")]) == call(0, "now", "{}")
     assert read(parser(HERMES), "so <tool_c") == [TextPiece("so <tool_c")]
+
+
+ENFORCED = [
+    (HERMES, f"{hermes('weather', OSLO)}\n{hermes('now', '{}')}"),
+    (LLAMA, f"{llama('weather', OSLO)}; {llama('now', '{}')}"),
+    (LLAMA, f"<|python_tag|>{llama('weather', OSLO)}; {llama('now', '{}')}"),
+]
+
+
+@pytest.mark.parametrize(("family", "text"), ENFORCED)
+def test_an_enforced_answer_that_is_cut_off_is_calls_alone(family: ToolFamily, text: str) -> None:
+    whole = [*call(0, "weather", OSLO), *call(1, "now", "{}")]
+    for end in range(len(text) + 1):
+        reading = parser(family, only_calls=True)
+        pieces = read(reading, text[:end], range(1, end))
+        assert len(pieces) <= len(whole)
+        for piece, expected in zip(pieces, whole, strict=False):
+            if isinstance(piece, ArgumentsPiece) and isinstance(expected, ArgumentsPiece):
+                assert expected.text.startswith(piece.text)
+            else:
+                assert piece == expected
+        if not reading.in_call:
+            assert all(json.loads(piece.text) is not None for piece in pieces if isinstance(piece, ArgumentsPiece))
+            assert len(pieces) % 2 == 0, "each call has its arguments"
+
+
+@pytest.mark.parametrize(
+    ("family", "text", "in_call"),
+    [
+        (HERMES, '<tool_call>{"name": "weather", "arguments": {"city": "P', True),
+        (HERMES, '<tool_call>{"name": "weather", "arguments": {"city": "P"', True),
+        (HERMES, '<tool_call>{"name": "weather", "arguments": ', True),
+        (HERMES, '<tool_call>{"name": "wea', True),
+        (HERMES, '<tool_call>{"name": "weather", "arguments": {"city": "P"}', False),
+        (HERMES, '<tool_call>{"name": "weather", "arguments": "{\\"city\\": ', True),
+        (HERMES, hermes("now", "{}"), False),
+        (HERMES, "Hello <tool", False),
+        (HERMES, f'{hermes("now", "{}")}\n<tool_call>\n{{"name": "weather", "arguments":', True),
+        (LLAMA, f'{llama("now", "{}")}; {{"name": "wea', True),
+        (LLAMA, llama("now", "{}"), False),
+        (LLAMA, '{"name": "weather", "parameters": {"city": ', True),
+    ],
+)
+def test_a_parser_knows_whether_the_last_call_is_unfinished(family: ToolFamily, text: str, in_call: bool) -> None:
+    for only_calls in (False, True):
+        alone = parser(family, only_calls=only_calls)
+        after_reasoning = ReasoningParser(parser(family, only_calls=only_calls), begun=False)
+        for reading in (alone, after_reasoning):
+            read(reading, text)
+            assert reading.in_call == in_call
+
+
+def test_a_further_call_that_is_cut_off_before_its_arguments_is_no_text() -> None:
+    first = hermes("now", "{}")
+    assert read(parser(HERMES), f'{first}\n<tool_call>\n{{"name": "weather", "arg') == call(0, "now", "{}")
+    assert read(parser(LLAMA), f'{llama("now", "{}")}; {{"name": "wea') == call(0, "now", "{}")
+
+
+def test_arguments_that_are_nothing_are_an_empty_object_in_a_call_that_is_cut_off_after_them() -> None:
+    assert read(parser(HERMES), '<tool_call>{"name": "now", "arguments": ""') == call(0, "now", "{}")

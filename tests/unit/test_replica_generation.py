@@ -1,10 +1,15 @@
 """What a request's fields become for the engine."""
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from litestar.datastructures import Headers
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from forebay.api.completions import CompletionRequest
 from forebay.api.decoding import decode
@@ -12,12 +17,14 @@ from forebay.core.errors import InvalidRequest
 from forebay.engine.request import GenerationRequest, PriorityClass, SamplingParams
 from forebay.modelfiles.loading import load
 from forebay.modelfiles.model import ModelFiles
+from forebay.modelfiles.tokenizer import ModelTokenizer
 from forebay.replica.generation import (
     PUBLIC_PREFIX_HEADER,
     generation_requests,
     public_prefix_tokens,
     sampling_params,
     served_tier,
+    within_window,
 )
 from forebay.replica.settings import ReplicaSettings
 from forebay.replica.vocabulary import Vocabulary
@@ -109,7 +116,6 @@ def test_what_is_said_arrives(generation: Generation) -> None:
         ('"logit_bias": {"7": 1, "07": 1}', "logit_bias.07"),
         (f'"allowed_token_ids": [0, {LAST + 1}]', "allowed_token_ids[1]"),
         (f'"stop_token_ids": [{LAST}, {2**31 - 1}]', "stop_token_ids[1]"),
-        ('"bad_words": ["a", " \\n"]', "bad_words[1]"),
         ('"min_tokens": 17', "min_tokens"),
     ],
 )
@@ -129,6 +135,54 @@ def test_a_bad_word_is_banned_at_the_beginning_and_after_a_blank(model: ModelFil
     written = tuple(model.tokenizer.encode("no", add_special_tokens=False))
     for word in ("no", " no"):
         assert generation(f'"bad_words": ["{word}"]').sampling.bad_words == (written,)
+
+
+@pytest.mark.parametrize("word", ["\\n", " ", " \\n\\t"])
+def test_whitespace_alone_is_a_bad_word_too(model: ModelFiles, generation: Generation, word: str) -> None:
+    (banned,) = generation(f'"bad_words": ["{word}"]').sampling.bad_words
+    assert model.tokenizer.decode(banned) == json.loads(f'"{word}"')
+
+
+def test_a_bad_word_that_the_model_cannot_write_is_named(model: ModelFiles) -> None:
+    cutting = Tokenizer(WordLevel({"a": 0, "?": 1}, unk_token="?"))
+    cutting.pre_tokenizer = WhitespaceSplit()  # type: ignore[assignment]
+    vocabulary = Vocabulary(replace(model, tokenizer=ModelTokenizer(cutting)))
+    with pytest.raises(InvalidRequest) as raised:
+        sampling_params(request('"bad_words": ["a", "\\n"]'), 16, vocabulary)
+    assert raised.value.param == "bad_words[1]"
+
+
+@pytest.mark.parametrize(
+    ("fields", "drawn"),
+    [
+        ("1e-307", 0.0),
+        ("9e-6", 0.0),
+        ("0", 0.0),
+        ("1e-5", 0.01),
+        ("0.009", 0.01),
+        ("0.01", 0.01),
+        ("0.5", 0.5),
+        ("null", 1.0),
+    ],
+)
+def test_a_temperature_that_is_almost_none_is_none_or_the_least(
+    generation: Generation, fields: str, drawn: float
+) -> None:
+    assert generation(f'"temperature": {fields}').sampling.temperature == drawn
+
+
+def test_a_repetition_penalty_never_divides_by_almost_nothing(generation: Generation) -> None:
+    assert generation('"repetition_penalty": 1e-307').sampling.repetition_penalty == 0.01
+    assert generation('"repetition_penalty": 0.5').sampling.repetition_penalty == 0.5
+
+
+@pytest.mark.parametrize(("window", "limit"), [(100, 16), (19, 16), (18, 15), (4, 1), (3, None), (2, None)])
+def test_the_default_of_tokens_is_what_the_window_leaves(
+    generation: Generation, window: int, limit: int | None
+) -> None:
+    made = within_window(generation(), 16, window)
+    assert made.sampling.max_tokens == limit
+    assert made.prompt_token_ids == (1, 2, 3)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,16 @@ def test_offsets_count_characters_through_all_pieces(vocabulary: Vocabulary) -> 
     assert [text[at] for at in (told.text_offset[0], told.text_offset[-1])] == ["a", "b"]
 
 
+def test_a_special_token_takes_room_only_where_it_is_in_the_text(vocabulary: Vocabulary) -> None:
+    special = next(each for each in range(vocabulary.size) if vocabulary.is_hidden(each))
+    hidden = TokenLogprob(special, -1.0, ())
+    a, euro, b = (tokens(vocabulary, each) for each in ("a", "€", "b"))
+    told = CompletionLogprobsWriter(0, vocabulary).of_output([*a, hidden, *euro[:1], hidden, *euro[1:], *b])
+    assert told.text_offset == [0, 1, 1, 1, 1, 1, 2]
+    shown = CompletionLogprobsWriter(0, vocabulary, skip_special_tokens=False).of_output([*a, hidden, *b])
+    assert shown.text_offset == [0, 1, 1 + len(vocabulary.bytes_of(special).decode())]
+
+
 def test_the_likeliest_are_as_many_as_asked_for_and_the_token_itself(vocabulary: Vocabulary) -> None:
     told = CompletionLogprobsWriter(1, vocabulary).of_output(tokens(vocabulary, "az"))
     assert told.top_logprobs == [{"a": -1.0, "z": -0.5}, {"z": -1.0}]

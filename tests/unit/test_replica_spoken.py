@@ -21,9 +21,10 @@ from forebay.replica.spoken import SpokenChoice, delta_of, message_of
 class Scripted:
     """Answers each text with the pieces that the script has for it."""
 
-    def __init__(self, script: dict[str, Sequence[Piece]], end: Sequence[Piece] = ()) -> None:
+    def __init__(self, script: dict[str, Sequence[Piece]], end: Sequence[Piece] = (), *, in_call: bool = False) -> None:
         self._script = script
         self._end = end
+        self.in_call = in_call
 
     def push(self, text: str) -> list[Piece]:
         return list(self._script[text])
@@ -59,6 +60,13 @@ def test_a_finished_call_is_a_reason_of_its_own(finish: FinishReason, told: str)
     end = update("call", finish=finish)
     assert choice.pieces(end) == [ToolCallPiece(0, "f"), ArgumentsPiece(0, "{}")]
     assert choice.finish_reason(end) == told
+
+
+def test_an_unfinished_call_is_no_reason() -> None:
+    choice = SpokenChoice(Scripted({"call": [ToolCallPiece(0, "f")]}, in_call=True))
+    end = update("call", finish="stop")
+    choice.pieces(end)
+    assert choice.finish_reason(end) == "stop"
 
 
 def test_tokens_count_as_reasoning_by_what_their_text_turns_out_to_be() -> None:
@@ -97,7 +105,7 @@ def test_a_message_is_all_its_pieces() -> None:
         ArgumentsPiece(0, "}"),
         ToolCallPiece(1, "g"),
     ]
-    message = plain(message_of(pieces))
+    message = plain(message_of(pieces, empty_content=False))
     ids = [call.pop("id") for call in message["tool_calls"]]
     assert len(set(ids)) == 2
     assert message == {
@@ -112,8 +120,23 @@ def test_a_message_is_all_its_pieces() -> None:
     }
 
 
-def test_content_is_null_only_where_nothing_but_tools_was_called() -> None:
-    assert message_of([ToolCallPiece(0, "f")]).content is None
-    assert message_of([TextPiece(""), ToolCallPiece(0, "f")]).content is None
-    assert message_of([]).content == ""
-    assert message_of([ReasoningPiece("hm")]).content == ""
+@pytest.mark.parametrize(
+    ("pieces", "only_calls", "content"),
+    [
+        ([ToolCallPiece(0, "f")], False, None),
+        ([TextPiece("so"), ToolCallPiece(0, "f")], False, "so"),
+        ([TextPiece(""), ToolCallPiece(0, "f")], False, None),
+        ([TextPiece("")], False, ""),
+        ([], False, ""),
+        ([ReasoningPiece("hm")], False, ""),
+        ([], True, None),
+        ([ReasoningPiece("hm")], True, None),
+    ],
+)
+def test_content_is_null_only_where_there_are_calls_or_nothing_else_could_be(
+    pieces: list[Piece], only_calls: bool, content: str | None
+) -> None:
+    choice = SpokenChoice(Scripted({"all": pieces}), only_calls=only_calls)
+    said = choice.pieces(update("all", finish="length"))
+    assert choice.message(said).content == content
+    assert choice.has_empty_content == (content == "")

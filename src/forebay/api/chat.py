@@ -36,16 +36,22 @@ CHAT_REFUSED: Mapping[str, tuple[object, ...]] = {
 
 
 class TextPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a message. Only `text` parts are run."""
+    """A part of a message. Only `text` parts are run; an assistant's `refusal` is text, too."""
 
     type: str
     text: str | None = None
+    refusal: str | None = None
 
     def __post_init__(self) -> None:
-        if self.type != "text":
-            raise FieldError("type", f"unsupported content part {self.type!r}; only 'text' parts are run.")
-        if self.text is None:
-            raise FieldError("text", "this field is required.")
+        if self.type not in ("text", "refusal"):
+            raise FieldError("type", f"unsupported content part {self.type!r}; only parts of type 'text' are taken.")
+        if (self.text if self.type == "text" else self.refusal) is None:
+            raise FieldError(self.type, "this field is required.")
+
+    @property
+    def said(self) -> str:
+        """Its text."""
+        return (self.text if self.type == "text" else self.refusal) or ""
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,6 +67,10 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def __post_init__(self) -> None:
         if self.content is None and self.role != "assistant":
             raise FieldError("content", f"this field is required in a {self.role} message.")
+        if isinstance(self.content, list) and self.role != "assistant":
+            for index, part in enumerate(self.content):
+                if part.type == "refusal":
+                    raise FieldError(f"content[{index}].type", "only an assistant's message has a 'refusal'.")
 
     @property
     def text(self) -> str:
@@ -69,7 +79,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             return ""
         if isinstance(self.content, str):
             return self.content
-        return "\n".join(part.text or "" for part in self.content)
+        return "\n".join(part.said for part in self.content)
 
     def for_template(self) -> dict[str, Any]:
         """As chat templates know it: content is text, and `developer` is called by its older name."""

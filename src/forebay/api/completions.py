@@ -65,7 +65,7 @@ class CompletionRequest(GenerationFields, frozen=True, kw_only=True, omit_defaul
 
     @property
     def output_limit(self) -> int:
-        """Most tokens to generate."""
+        """Most tokens to generate; the default is less where the context leaves less."""
         return DEFAULT_MAX_TOKENS if self.max_tokens is None else self.max_tokens
 
 

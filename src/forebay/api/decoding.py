@@ -57,7 +57,8 @@ def bounded(text: str) -> str:
 
 def _invalid(error: msgspec.ValidationError, type_: type) -> ForebayError:
     located = _AT_PATH.fullmatch(str(error))
-    message, path = (located[1], located[3]) if located else (str(error), "")
+    # A place in a map is told as `[...]`, without its name.
+    message, path = (located[1], located[3].partition("[...]")[0]) if located else (str(error), "")
     cause = error.__cause__
     if isinstance(cause, FieldError):
         param = f"{path}.{cause.field}".lstrip(".")

@@ -1,5 +1,6 @@
 """What an answer's text must match."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -27,8 +28,20 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             raise FieldError("json_schema", "this field is required with the type 'json_schema'.")
 
 
-class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """vLLM's `structured_outputs`: exactly one of them. `grammar` is llguidance's Lark dialect or GBNF."""
+STRUCTURES = ("json", "regex", "choice", "grammar", "json_object")
+STRUCTURES_REFUSED: Mapping[str, str] = {
+    "whitespace_pattern": "JSON is always written in one line, with a blank after each comma and colon; leave it out",
+    "structural_tag": "use `tools`, or write a `grammar`",
+    "disable_additional_properties": "say `additionalProperties: false` in the schema itself",
+}
+"""Fields of vLLM's that would change the output and are not run → what to do instead."""
+
+
+class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """vLLM's `structured_outputs`: exactly one of `STRUCTURES`. `grammar` is llguidance's Lark dialect or GBNF.
+
+    The `disable_…` are wishes to vLLM's backends that hold here anyway, but for the one that is refused.
+    """
 
     json: dict[str, Any] | str | None = None
     regex: str | None = None
@@ -36,11 +49,20 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     grammar: str | None = None
     json_object: bool | None = None
 
+    disable_fallback: bool | None = None
+    disable_any_whitespace: bool | None = None
+    disable_additional_properties: bool | None = None
+    whitespace_pattern: str | None = None
+    structural_tag: Any = None
+
     def __post_init__(self) -> None:
-        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        for name, advice in STRUCTURES_REFUSED.items():
+            if getattr(self, name) not in (None, False):
+                raise FieldError(name, f"unsupported here: {advice}.")
+        values = {name: getattr(self, name) for name in STRUCTURES}
         given = [name for name, value in values.items() if value is not None and value is not False]
         if len(given) != 1:
             raise FieldError(
                 given[1] if given else "json",
-                f"send exactly one of {', '.join(self.__struct_fields__)}, not {' and '.join(given) or 'none'}.",
+                f"send exactly one of {', '.join(STRUCTURES)}, not {' and '.join(given) or 'none'}.",
             )

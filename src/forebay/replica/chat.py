@@ -41,7 +41,14 @@ def chat_route(service: ReplicaService, guards: list[Guard]) -> HTTPRouteHandler
         requests = generation_requests(envelope.id, asked, [prompt.token_ids], sampling, public)
         updates = service.generate_all(requests, arrived)
         parsers = [plan.parser(prompt.text) for _ in range(asked.num_choices)]
-        answer = ChatAnswer(envelope, asked, parsers, service.vocabulary, reasons=plan.marks is not None)
+        answer = ChatAnswer(
+            envelope,
+            asked,
+            parsers,
+            service.vocabulary,
+            reasons=plan.marks is not None,
+            only_calls=plan.only_calls,
+        )
         if asked.stream:
             return EventStream(answer.events(updates), headers=noted.headers)
         whole = await until_disconnect(request.receive, answer.whole(updates))
@@ -63,6 +70,8 @@ def _sampling(asked: ChatCompletionRequest, plan: ChatPlan, prompt: Prompt, voca
     return replace(
         params,
         logprobs=(asked.top_logprobs or 0) if asked.logprobs else None,
+        # They would cut through the calls, at a brace or in a name.
+        stop=() if plan.only_calls else params.stop,
         grammar=plan.grammar_for(prompt.text),
         skip_special_tokens=params.skip_special_tokens and plan.skip_special_tokens,
     )

@@ -22,16 +22,18 @@ from forebay.replica.choices import ChoiceUpdates
 from forebay.replica.dialects.pieces import OutputParser, Piece
 from forebay.replica.logprobs import chat_logprobs, prompt_logprobs
 from forebay.replica.offloading import run_sized
-from forebay.replica.spoken import SpokenChoice, delta_of, message_of
+from forebay.replica.spoken import SpokenChoice, delta_of
 from forebay.replica.vocabulary import Vocabulary
 
-_BEGINNING = Delta(role="assistant", content="")
-_ENDING = Delta()
+_BEGINNING = Delta(role="assistant")
+_NOTHING = Delta()
 _NO_TEXT = Delta(content="")
 
 
 class ChatAnswer:
-    """The choices of one request; there is one parser for each. Where its model `reasons`, the usage says how much."""
+    """The choices of one request; there is one parser for each. Where its model `reasons`, the usage says how much.
+    With `only_calls` there is no content.
+    """
 
     def __init__(
         self,
@@ -41,12 +43,13 @@ class ChatAnswer:
         vocabulary: Vocabulary,
         *,
         reasons: bool,
+        only_calls: bool,
     ) -> None:
         self._envelope = envelope
         self._asked = asked
         self._vocabulary = vocabulary
         self._reasons = reasons
-        self._choices = [SpokenChoice(parser) for parser in parsers]
+        self._choices = [SpokenChoice(parser, only_calls=only_calls) for parser in parsers]
         self._tally = Tally(len(parsers), len(parsers))
 
     async def whole(self, updates: ChoiceUpdates) -> ChatCompletion:
@@ -85,7 +88,7 @@ class ChatAnswer:
         assert reason is not None, "the last update of a generation has a reason"
         return ChatChoice(
             index=index,
-            message=message_of(pieces),
+            message=self._choices[index].message(pieces),
             finish_reason=reason,
             stop_reason=last.stop_reason,
             logprobs=chat_logprobs(logprobs, self._vocabulary) if self._asked.logprobs else None,
@@ -107,25 +110,33 @@ class ChatAnswer:
         events = b""
         if not choice.begun:
             choice.begun = True
-            events = self._chunk(ChunkChoice(index=index, delta=_BEGINNING))
+            beginning = Delta(role="assistant", content="") if choice.is_plain else _BEGINNING
+            events = self._chunk(ChunkChoice(index=index, delta=beginning))
         if choice.is_plain and not update.logprobs:
             if update.text:
                 events += self._chunk(ChunkChoice(index=index, delta=Delta(content=update.text)))
         else:
             events += self._pieces_of(index, update)
         if update.finish_reason is not None:
-            reason = choice.finish_reason(update)
-            events += self._chunk(
-                ChunkChoice(index=index, delta=_ENDING, finish_reason=reason, stop_reason=update.stop_reason)
-            )
+            events += self._chunk(self._ending_of(index, update))
         return events
+
+    def _ending_of(self, index: int, update: GenerationUpdate) -> ChunkChoice:
+        choice = self._choices[index]
+        return ChunkChoice(
+            index=index,
+            delta=_NO_TEXT if choice.has_empty_content and not choice.is_plain else _NOTHING,
+            finish_reason=choice.finish_reason(update),
+            stop_reason=update.stop_reason,
+        )
 
     def _pieces_of(self, index: int, update: GenerationUpdate) -> bytes:
         """What it says; the log-probabilities of its tokens go out with the first of it."""
         deltas = [delta_of(piece) for piece in self._choices[index].pieces(update)]
         logprobs = chat_logprobs(update.logprobs, self._vocabulary) if update.logprobs else None
         if logprobs is not None and not deltas:
-            deltas = [_NO_TEXT]
+            # Whether there will be any content is not known yet, where not all is.
+            deltas = [_NO_TEXT if self._choices[index].is_plain else _NOTHING]
         events = b""
         for delta in deltas:
             events += self._chunk(ChunkChoice(index=index, delta=delta, logprobs=logprobs))

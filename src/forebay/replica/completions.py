@@ -19,7 +19,7 @@ from forebay.replica.answer import Envelope, Tally
 from forebay.replica.auth import Guard
 from forebay.replica.choices import ChoiceUpdates
 from forebay.replica.continuation import AskedPrompt, Continuation
-from forebay.replica.generation import generation_requests, public_prefix_tokens, sampling_params
+from forebay.replica.generation import generation_requests, public_prefix_tokens, sampling_params, within_window
 from forebay.replica.offloading import run_sized
 from forebay.replica.prompts import Prompt
 from forebay.replica.service import ReplicaService
@@ -45,7 +45,11 @@ def completion_route(service: ReplicaService, guards: list[Guard]) -> HTTPRouteH
         prompts = await service.prompts.of_completion(asked)
         envelope = Envelope.of(new_id("cmpl"), service.model_name, asked)
         tokens = [prompt.token_ids for prompt in prompts]
-        updates = service.generate_all(generation_requests(envelope.id, asked, tokens, sampling, public), arrived)
+        requests = generation_requests(envelope.id, asked, tokens, sampling, public)
+        if asked.max_tokens is None:
+            window, limit = service.max_model_len, asked.output_limit
+            requests = [[within_window(each, limit, window) for each in group] for group in requests]
+        updates = service.generate_all(requests, arrived)
         answer = _CompletionAnswer(envelope, asked, prompts, service.vocabulary)
         if asked.stream:
             return EventStream(answer.events(updates), headers=noted.headers)

@@ -30,7 +30,7 @@ class Continuation:
         self._prompt = prompt
         self._asked = asked
         self._vocabulary = vocabulary
-        self._writer = None if asked.logprobs is None else CompletionLogprobsWriter(asked.logprobs, vocabulary)
+        self._writer = _writer(asked, vocabulary)
         self._generates = asked.output_limit > 0
         self._begun = False
         self._parts: list[CompletionChoice] = []
@@ -90,3 +90,10 @@ class Continuation:
     def _prompt_logprobs(self) -> list[dict[str, Any] | None] | UnsetType:
         asked = self._asked.prompt_logprobs
         return UNSET if asked is None else prompt_logprobs(self._prompt.logprobs, asked, self._vocabulary)
+
+
+def _writer(asked: CompletionRequest, vocabulary: Vocabulary) -> CompletionLogprobsWriter | None:
+    if asked.logprobs is None:
+        return None
+    skips = asked.skip_special_tokens is not False
+    return CompletionLogprobsWriter(asked.logprobs, vocabulary, skip_special_tokens=skips)

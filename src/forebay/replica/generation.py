@@ -14,6 +14,11 @@ from forebay.replica.vocabulary import Vocabulary
 PUBLIC_PREFIX_HEADER = "X-Forebay-Public-Prefix-Tokens"
 """How many of the prompt's leading tokens are a registered platform prompt. For gateways; a client cannot say it."""
 
+GREEDY_BELOW = 1e-5
+LEAST_TEMPERATURE = 0.01
+LEAST_REPETITION_PENALTY = 0.01
+"""What logits are divided by is never so small that they could no longer be told apart, or be written at all."""
+
 _SEEDS = 2**64
 
 TIER_CLASSES: dict[ServiceTier, PriorityClass] = {
@@ -54,6 +59,13 @@ def generation_requests(
     return [[request(prompt, number, at * n + number) for number in range(n)] for at, prompt in enumerate(prompts)]
 
 
+def within_window(request: GenerationRequest, max_tokens: int, window: int) -> GenerationRequest:
+    """With as many of `max_tokens` as its prompt leaves of the `window`. Where that is none, the engine says so."""
+    room = window - len(request.prompt_token_ids)
+    sampling = replace(request.sampling, max_tokens=min(max_tokens, room) if room >= 1 else None)
+    return replace(request, sampling=sampling)
+
+
 def _of_sibling(sampling: SamplingParams, number: int) -> SamplingParams:
     seed = None if sampling.seed is None else (sampling.seed + number) % _SEEDS
     return replace(sampling, seed=seed, prompt_logprobs=None)
@@ -76,7 +88,9 @@ def sampling_params(fields: GenerationFields, max_tokens: int | None, vocabulary
     """
     if max_tokens is not None and (fields.min_tokens or 0) > max_tokens:
         raise InvalidRequest(
-            f"min_tokens: {fields.min_tokens} is more than max_tokens, {max_tokens}; lower it.", param="min_tokens"
+            f"min_tokens: {fields.min_tokens} is more than the {max_tokens} tokens that the answer may have; lower it, "
+            "or raise max_tokens.",
+            param="min_tokens",
         )
     allowed = fields.allowed_token_ids
     vocabulary.require_all(allowed or (), "allowed_token_ids")
@@ -84,11 +98,11 @@ def sampling_params(fields: GenerationFields, max_tokens: int | None, vocabulary
     return SamplingParams(
         max_tokens=max_tokens,
         min_tokens=fields.min_tokens or 0,
-        temperature=_or(fields.temperature, 1.0),
+        temperature=_temperature(fields),
         top_k=max(fields.top_k or 0, 0),
         top_p=_or(fields.top_p, 1.0),
         min_p=fields.min_p or 0.0,
-        repetition_penalty=_or(fields.repetition_penalty, 1.0),
+        repetition_penalty=max(_or(fields.repetition_penalty, 1.0), LEAST_REPETITION_PENALTY),
         presence_penalty=fields.presence_penalty or 0.0,
         frequency_penalty=fields.frequency_penalty or 0.0,
         logit_bias=_logit_bias(fields, vocabulary),
@@ -103,6 +117,11 @@ def sampling_params(fields: GenerationFields, max_tokens: int | None, vocabulary
         skip_special_tokens=fields.skip_special_tokens is not False,
         prompt_logprobs=fields.prompt_logprobs,
     )
+
+
+def _temperature(fields: GenerationFields) -> float:
+    asked = _or(fields.temperature, 1.0)
+    return 0.0 if asked < GREEDY_BELOW else max(asked, LEAST_TEMPERATURE)
 
 
 def _or(value: float | None, default: float) -> float:
@@ -126,7 +145,7 @@ def _bad_words(fields: GenerationFields, vocabulary: Vocabulary) -> tuple[tuple[
         spellings = vocabulary.spellings(word)
         if not spellings:
             where = f"bad_words[{index}]"
-            raise InvalidRequest(f"{where}: there is no word in {word[:100]!r}; leave it out.", param=where)
+            raise InvalidRequest(f"{where}: the model has no tokens for {word[:100]!r}; leave it out.", param=where)
         found += spellings
     return tuple(found)
 

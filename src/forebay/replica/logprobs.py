@@ -57,10 +57,12 @@ class CompletionLogprobsWriter:
     """The tokens of one choice, in text completions' form, piece by piece; `text_offset` goes on through all pieces.
 
     `num_top` 0 asks for the tokens alone; else each place also has so many of the likeliest, and always its own token.
+    With `skip_special_tokens` special tokens are not in the text.
     """
 
-    def __init__(self, num_top: int, vocabulary: Vocabulary) -> None:
+    def __init__(self, num_top: int, vocabulary: Vocabulary, *, skip_special_tokens: bool = True) -> None:
         self._num_top = num_top
+        self._skip_special_tokens = skip_special_tokens
         self._vocabulary = vocabulary
         self._offset = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -90,7 +92,8 @@ class CompletionLogprobsWriter:
             raw = self._vocabulary.bytes_of(token.token_id)
             names.append(token_name(raw))
             offsets.append(self._offset)
-            self._offset += len(self._decoder.decode(raw))
+            if not (self._skip_special_tokens and self._vocabulary.is_hidden(token.token_id)):
+                self._offset += len(self._decoder.decode(raw))
         return CompletionLogprobs(
             tokens=names,
             token_logprobs=[each.logprob for each in tokens],

@@ -21,14 +21,16 @@ from forebay.replica.dialects.pieces import (
 
 class SpokenChoice:
     """Reads the updates of one generation. `reasoning_tokens` are those whose text the parser took for reasoning; at a
-    marker, or where text is held back, it may be off by a few.
+    marker, or where text is held back, it may be off by a few. With `only_calls` it has no content, whatever comes.
     """
 
-    def __init__(self, parser: OutputParser) -> None:
+    def __init__(self, parser: OutputParser, *, only_calls: bool = False) -> None:
         self._parser = parser
+        self._only_calls = only_calls
         self.is_plain = isinstance(parser, PlainParser)
         """Whether all of its text is content, so that there is nothing to be read out of it."""
         self._calls = False
+        self._texts = False
         self._unassigned_tokens = 0
         self.begun = False
         self.reasoning_tokens = 0
@@ -50,11 +52,23 @@ class SpokenChoice:
                 self._unassigned_tokens = 0
             elif isinstance(piece, ToolCallPiece):
                 self._calls = True
+            elif isinstance(piece, TextPiece):
+                self._texts = self._texts or bool(piece.text)
         self._unassigned_tokens = 0
 
     def finish_reason(self, update: GenerationUpdate) -> FinishReason | None:
-        """Why it ended, by the last update."""
-        return "tool_calls" if self._calls and update.finish_reason == "stop" else update.finish_reason
+        """Why it ended, by the last update. A call that is unfinished is nothing to go and run."""
+        calls = self._calls and not self._parser.in_call
+        return "tool_calls" if calls and update.finish_reason == "stop" else update.finish_reason
+
+    @property
+    def has_empty_content(self) -> bool:
+        """After the last update: whether its content is an empty text. With calls, and no text, it has none at all."""
+        return not (self._texts or self._calls or self._only_calls)
+
+    def message(self, pieces: Sequence[Piece]) -> AssistantMessage:
+        """All of its `pieces` as one message."""
+        return message_of(pieces, empty_content=self.has_empty_content)
 
 
 def delta_of(piece: Piece) -> Delta:
@@ -71,8 +85,8 @@ def delta_of(piece: Piece) -> Delta:
             return Delta(tool_calls=[ToolCallDelta(index=index, function=FunctionCallDelta(arguments=text))])
 
 
-def message_of(pieces: Sequence[Piece]) -> AssistantMessage:
-    """All pieces of a choice as one message."""
+def message_of(pieces: Sequence[Piece], *, empty_content: bool) -> AssistantMessage:
+    """All pieces of a choice as one message. Where it has no text, the content is empty or null."""
     text = "".join(piece.text for piece in pieces if isinstance(piece, TextPiece))
     reasoning = "".join(piece.text for piece in pieces if isinstance(piece, ReasoningPiece))
     names = {piece.index: piece.name for piece in pieces if isinstance(piece, ToolCallPiece)}
@@ -85,7 +99,7 @@ def message_of(pieces: Sequence[Piece]) -> AssistantMessage:
         for index, name in names.items()
     ]
     return AssistantMessage(
-        content=None if calls and not text else text,
+        content=text or ("" if empty_content else None),
         reasoning_content=reasoning or UNSET,
         tool_calls=calls or UNSET,
     )

@@ -54,3 +54,38 @@ def test_an_empty_prompt_is_refused_where_the_model_adds_nothing(client: OpenAI,
     with pytest.raises(BadRequestError) as raised:
         client.completions.create(model=MODEL, prompt="")
     assert raised.value.param == "prompt"
+
+
+@pytest.mark.parametrize(("room", "made"), [(4, 4), (1, 1), (16, 16), (20, 16)])
+def test_the_default_of_tokens_is_what_the_window_leaves(
+    client: OpenAI, replica: Replica, room: int, made: int
+) -> None:
+    prompts = [[5] * (replica.engine.max_model_len - room), [5]]
+    answer = client.completions.create(model=MODEL, prompt=prompts, temperature=0, extra_body={"ignore_eos": True})
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == made + 16
+
+
+def test_a_prompt_that_fills_the_window_is_not_told_of_a_field_that_it_has_not(
+    client: OpenAI, replica: Replica
+) -> None:
+    with pytest.raises(BadRequestError) as raised:
+        client.completions.create(model=MODEL, prompt=[5] * replica.engine.max_model_len)
+    assert raised.value.code == "context_length_exceeded"
+    assert raised.value.param != "max_tokens"
+    assert "max_tokens 16" not in str(raised.value)
+
+
+def test_offsets_leave_out_hidden_special_tokens(client: OpenAI, replica: Replica) -> None:
+    grammar = {"structured_outputs": {"grammar": 'start: "ab" <|im_start|> "cd"'}}
+    for skip, shown in ((True, ""), (False, "<|im_start|>")):
+        answer = client.completions.create(
+            model=MODEL, prompt="a", logprobs=1, extra_body=grammar | {"skip_special_tokens": skip}
+        )
+        (choice,) = answer.choices
+        assert choice.text == f"ab{shown}cd"
+        assert choice.logprobs is not None
+        at, tokens = choice.logprobs.text_offset or [], choice.logprobs.tokens or []
+        hidden = tokens.index("<|im_start|>")
+        assert at[hidden] == 2
+        assert at[hidden + 1] == 2 + len(shown)

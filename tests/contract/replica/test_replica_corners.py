@@ -124,7 +124,6 @@ def test_whatever_was_asked_wrongly_is_a_bad_request_with_its_name(http: httpx.C
         ({"logit_bias": {"1000000": 1}}, "logit_bias.1000000"),
         ({"allowed_token_ids": [1, 1_000_000]}, "allowed_token_ids[1]"),
         ({"stop_token_ids": [1_000_000]}, "stop_token_ids[0]"),
-        ({"bad_words": [" "]}, "bad_words[0]"),
         ({"min_tokens": 4}, "min_tokens"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages"),
         ({"structured_outputs": {"json": "{"}}, "structured_outputs.json"),

@@ -187,3 +187,73 @@ def test_a_schema_that_cannot_be_held_to_is_refused_by_its_tools_name(
     odd = tool("odd_one", {"type": "object", "properties": {"a": property_}})
     with pytest.raises(BadRequestError, match="odd_one"):
         ask(talker, tools=[*TOOLS, odd], tool_choice="required")
+
+
+ENFORCED: list[dict[str, Any]] = [
+    {"tool_choice": "required"},
+    {"tool_choice": {"type": "function", "function": {"name": "weather"}}},
+]
+
+
+@pytest.mark.parametrize("fields", ENFORCED, ids=["required", "named"])
+@pytest.mark.parametrize("llama", [False, True], ids=["hermes", "llama"])
+def test_an_enforced_call_that_is_cut_off_is_never_content(fields: dict[str, Any], llama: bool) -> None:
+    template, special = (LLAMA, (PYTHON_TAG, "<|eot_id|>")) if llama else (HERMES, ("<|im_start|>",))
+    with scripted_client(["Hello", " there."], template, special) as client:
+        for max_tokens in (1, 2, 3, 5, 8, 12, 20, 30, 45, 60, 75):
+            (choice,) = ask(client, max_tokens=max_tokens, **fields).choices
+            assert choice.message.content is None
+            if choice.finish_reason == "tool_calls":
+                assert all(json.loads(call.function.arguments) is not None for call in choice.message.tool_calls or ())
+            chunks = stream(client, max_tokens=max_tokens, **fields)
+            assert all(chunk.choices[0].delta.content is None for chunk in chunks)
+            assert chunks[-1].choices[0].finish_reason == choice.finish_reason
+
+
+@pytest.mark.parametrize("fields", ENFORCED, ids=["required", "named"])
+def test_enforced_calls_do_not_look_for_stop_strings(talker: OpenAI, fields: dict[str, Any]) -> None:
+    free, stopped = (ask(talker, parallel_tool_calls=False, stop=stop, **fields) for stop in (None, ["name", "}", ":"]))
+    assert called(stopped) == called(free) != []
+    assert stopped.choices[0].finish_reason == "tool_calls"
+    (choice,) = ask(talker, stop=["the"]).choices
+    assert (choice.message.content, choice.finish_reason) == ("Hello ", "stop")
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason", "arguments"),
+    [
+        ('"}}', "stop", ['{"city": "Oslo']),
+        ("Oslo", "stop", ['{"city": "']),
+        ("</tool_call>", "tool_calls", ['{"city": "Oslo"}']),
+        ("now", "stop", ['{"city": "Oslo"}']),
+    ],
+)
+def test_a_call_that_a_stop_string_cuts_off_is_nothing_to_run(stop: str, reason: str, arguments: list[str]) -> None:
+    with scripted_client(CALLS, HERMES) as client:
+        (choice,) = ask(client, stop=stop).choices
+        assert choice.finish_reason == reason
+        assert choice.model_extra is not None
+        assert choice.model_extra["stop_reason"] == stop
+        assert [call.function.arguments for call in choice.message.tool_calls or ()] == arguments
+        assert choice.message.content == "Let me see."
+        chunks = stream(client, stop=stop)
+        assert chunks[-1].choices[0].finish_reason == reason
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Let me see."
+
+
+@pytest.mark.parametrize("logprobs", [False, True])
+def test_streamed_calls_alone_have_no_content(logprobs: bool) -> None:
+    with scripted_client(CALLS[2:], HERMES) as client:
+        chunks = stream(client, logprobs=logprobs)
+        assert chunks[0].choices[0].delta.role == "assistant"
+        assert all(chunk.choices[0].delta.content is None for chunk in chunks)
+        told = [each for chunk in chunks if (found := chunk.choices[0].logprobs) for each in found.content or ()]
+        assert len(told) == (len(CALLS[2:]) if logprobs else 0)
+
+
+def test_an_answer_that_says_nothing_is_empty_streamed_and_whole() -> None:
+    with scripted_client(["x"], HERMES) as client:
+        fields: dict[str, Any] = {"stop": "x"}
+        assert ask(client, **fields).choices[0].message.content == ""
+        contents = [chunk.choices[0].delta.content for chunk in stream(client, **fields)]
+        assert [each for each in contents if each is not None] == [""]

@@ -24,19 +24,28 @@ class CallForm:
 
 
 class CallParser:
-    """Parts calls from content. Whitespace around calls is dropped, and with `max_calls` what comes after so many.
+    """Parts calls from content. Whitespace around calls is dropped, and with `max_calls` what comes after so many; so
+    is the beginning of a further call that was cut off before it could be given out.
 
     `names` are the tools that are known. With `text_ends_calls` an answer that does not begin with a call is text to
-    its end.
+    its end. With `only_calls` nothing is text: what is no call is the beginning of one.
     """
 
     def __init__(
-        self, form: CallForm, names: frozenset[str], *, max_calls: int | None = None, text_ends_calls: bool = False
+        self,
+        form: CallForm,
+        names: frozenset[str],
+        *,
+        max_calls: int | None = None,
+        text_ends_calls: bool = False,
+        only_calls: bool = False,
     ) -> None:
         self._form = form
         self._names = names
         self._max_calls = max_calls
         self._text_ends_calls = text_ends_calls
+        self._only_calls = only_calls
+        self._in_unfinished = False
         self._calls = 0
         self._after_call = False
         self._held = ""
@@ -49,19 +58,27 @@ class CallParser:
         self._held = ""
         while rest:
             rest = self._next(rest)
-        out, self._out = self._out, []
-        return out
+        return self._given_out()
 
     def flush(self) -> list[Piece]:
         if self._reader is not None:
-            self._out += self._reader.flush()
+            self._in_unfinished = not self._reader.whole
+            if self._reader.begun or not self._calls:
+                self._out += self._reader.flush()
             self._reader = None
         elif not self._after_call:
             # After a call, what is held is the beginning of a marker that was cut off.
             self._say(self._held)
         self._held = ""
+        return self._given_out()
+
+    @property
+    def in_call(self) -> bool:
+        return self._in_unfinished
+
+    def _given_out(self) -> list[Piece]:
         out, self._out = self._out, []
-        return out
+        return [piece for piece in out if not isinstance(piece, TextPiece)] if self._only_calls else out
 
     def _at_start(self, text: str) -> str:
         """Nothing but whitespace has come, so far."""

@@ -59,8 +59,20 @@ class CallReader:
             return [TextPiece(kept)] if kept else []
         if self.state == "open" and self._unwrapper is not None:
             self._say(self._unwrapper.flush())
+        if self.state == "open" and self.whole and not self._said_arguments:
+            self._say(_EMPTY)
         out, self._out = self._out, []
         return out
+
+    @property
+    def begun(self) -> bool:
+        """Whether the call was given out."""
+        return self._begun
+
+    @property
+    def whole(self) -> bool:
+        """Whether a call was given out whose arguments are over, though its object may still be open."""
+        return self._begun and (self.state == "done" or self._next == self._before_key)
 
     def _opening(self, text: str, position: int) -> int:
         if text[position] in _SPACE:

@@ -30,15 +30,22 @@ _NOT_FOR_TEMPLATES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class CallReading:
-    """How calls are found in an answer."""
+    """How calls are found in an answer; with `only_calls` a grammar holds it to them."""
 
     form: CallForm
     names: frozenset[str]
     max_calls: int | None
     text_ends_calls: bool
+    only_calls: bool
 
     def parser(self) -> CallParser:
-        return CallParser(self.form, self.names, max_calls=self.max_calls, text_ends_calls=self.text_ends_calls)
+        return CallParser(
+            self.form,
+            self.names,
+            max_calls=self.max_calls,
+            text_ends_calls=self.text_ends_calls,
+            only_calls=self.only_calls,
+        )
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,11 @@ class ChatPlan:
     calls: CallReading | None
     marks: ReasoningMarks | None
     continued: str
+
+    @property
+    def only_calls(self) -> bool:
+        """Whether calls are enforced, so that the answer has no text."""
+        return self.calls is not None and self.calls.only_calls
 
     def parser(self, prompt_text: str) -> OutputParser:
         """A new one, for one output of the rendered prompt `prompt_text`."""
@@ -139,15 +151,16 @@ class ChatDialect:
         return output
 
     def _call_reading(self, asked: ChatCompletionRequest, tools: Sequence[Tool], output: Grammar | None) -> CallReading:
-        one = asked.parallel_tool_calls is False or isinstance(asked.tool_choice, NamedToolChoice)
+        named = isinstance(asked.tool_choice, NamedToolChoice)
         either_or = asked.tool_choice in (None, "auto") and output is not None
         form = self._family.form
         return CallReading(
             # JSON that is no call may stand where a call without its marker could.
             form=replace(form, bare=False) if either_or else form,
             names=frozenset(tool.function.name for tool in tools),
-            max_calls=1 if one else None,
+            max_calls=1 if named or asked.parallel_tool_calls is False else None,
             text_ends_calls=either_or,
+            only_calls=named or asked.tool_choice == "required",
         )
 
 

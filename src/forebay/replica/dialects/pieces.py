@@ -48,6 +48,11 @@ class OutputParser(Protocol):
         """What was held back, at the end of the generation."""
         ...
 
+    @property
+    def in_call(self) -> bool:
+        """After `flush`: whether the generation ended within a call, before the arguments were whole."""
+        ...
+
 
 class PlainParser:
     """All of the text is content."""
@@ -57,3 +62,7 @@ class PlainParser:
 
     def flush(self) -> list[Piece]:
         return []
+
+    @property
+    def in_call(self) -> bool:
+        return False

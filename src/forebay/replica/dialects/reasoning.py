@@ -45,6 +45,10 @@ class ReasoningParser:
             return [*self._answer.push(held), *self._answer.flush()]
         return self._answer.flush()
 
+    @property
+    def in_call(self) -> bool:
+        return self._answer.in_call
+
     def _at_start(self, text: str) -> list[Piece]:
         text = self._held + text
         self._held = ""
