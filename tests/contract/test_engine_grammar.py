@@ -1,6 +1,7 @@
 """Grammars compiled with a real tokenizer, and followed token by token."""
 
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,10 +9,12 @@ from threading import Event
 
 import numpy as np
 import pytest
+from llguidance import LLMatcher
 
 from forebay.core.errors import InvalidRequest
 from forebay.engine.grammar.compiler import MOST_GRAMMARS, GrammarCompiler
 from forebay.engine.grammar.matcher import GrammarError
+from forebay.engine.grammar.schema_blame import blame
 from forebay.engine.grammar.sources import choice, lark_text
 from forebay.engine.request import Grammar
 from forebay.modelfiles.model import ModelFiles
@@ -77,12 +80,20 @@ def test_each_kind_allows_its_texts_and_no_others(
         (Grammar("json_schema", '{"properties": {"a/b": {"items": {"not": {}}}}}'), "at #/properties/a~1b/items"),
         (Grammar("json_schema", '{"properties": {"a": false}, "type": "object", "required": ["a"]}'),
          "required property 'a' is unsatisfiable"),
+        (Grammar("regex", "[^\\s\\S]"), "no text matches it"),
+        (Grammar("regex", "a[^\\s\\S]"), "no text matches it"),
+        (lark("start: foo\nfoo: foo"), "no text matches it"),
+        (lark('start: "a" | "b" %json {"properties": {"a": {"type": "string", "pattern": "("}}}'),
+         "'(' cannot be read: unclosed group, in 'pattern' (at #/properties/a)\n"),
+        (lark('// for f\nstart: %json {"type": "null"} | %json {"type": "array", "minItems": 2, "maxItems": 1}'),
+         "in 'minItems' and 'maxItems' (at #)\n   1 | // for f"),
+        (Grammar("json_schema", json.dumps({"properties": {"a" * 5_000: {"pattern": "(" * 5_000}}})), "aaa ...)"),
         (Grammar("regex", "(a"), "unclosed group"),
         (Grammar("regex", "(?=a)b"), "look-around"),
         (Grammar("regex", "(" * 100_000), "invalid regex"),
         (Grammar("regex", "a\ud800"), "half of a surrogate pair"),
         (Grammar("choice", '["\\ud800"]'), "regex parse error"),
-        (Grammar("json_schema", '{"const": "\\ud800"}'), "hex escape"),
+        (Grammar("json_schema", '{"const": "\\ud800"}'), "which is no character (at #/const)"),
         (Grammar("choice", "[]"), "there must be 1 to"),
         (Grammar("choice", "{"), "the choices are not JSON"),
         (Grammar("choice", '["a", 1]'), "must be a list of texts"),
@@ -101,7 +112,25 @@ def test_what_is_wrong_is_said(grammar: Grammar, words: str, compiler: GrammarCo
     with pytest.raises(InvalidRequest) as refused:
         compiler.compile(grammar)
     assert words in refused.value.detail
-    assert len(refused.value.detail) < 700
+    assert len(refused.value.detail) < 1_200
+
+
+def test_the_search_for_the_place_of_a_fault_is_bounded() -> None:
+    tried: list[str] = []
+
+    def fault(source: str) -> str:
+        tried.append(source)
+        return LLMatcher.validate_grammar(source)
+
+    schema = json.dumps({"properties": {f"p{n}": {"type": "string", "pattern": "("} for n in range(100)}})
+    whole = blame(schema, fault, deadline=time.monotonic() - 1)
+    assert whole is not None
+    assert whole.endswith("'(' cannot be read: unclosed group (at # or below)")
+    assert len(tried) == 1
+    found = blame(schema, fault, deadline=time.monotonic() + 1_000)
+    assert found is not None
+    assert found.endswith("in 'pattern' (at #/properties/p0)")
+    assert blame('{"type": "null"}', fault, deadline=0.0) is None
 
 
 def chain_of_references(length: int) -> str:
@@ -168,6 +197,32 @@ def test_a_text_that_nothing_can_follow_is_complete_without_an_end_token(
     assert matcher.stopped
     assert set(allowed(matcher)) == smollm.eos_token_ids
     assert matcher.forced() == []
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text", "complete"),
+    [
+        (Grammar("regex", "[ab]*"), "ab", [True, True, True]),
+        (Grammar("regex", "(ab)+"), "abab", [False, False, True, False, True]),
+        (choice(["yes", "yes please"]), "yes please", [False, True, True]),
+        (Grammar("json_object"), '{"a": 1}', [False] * 6 + [True]),
+    ],
+)
+def test_a_matcher_knows_where_its_text_may_end(
+    grammar: Grammar, text: str, complete: list[bool], compiler: GrammarCompiler, smollm: ModelFiles
+) -> None:
+    matcher = compiler.compile(grammar).matcher()
+    seen = [matcher.complete]
+    pieces = list(text) if grammar.kind == "regex" else [text]
+    for each in pieces:
+        for token_id in smollm.tokenizer.encode(each, add_special_tokens=False):
+            matcher.mask(10.0)
+            matcher.accept(token_id)
+            seen.append(matcher.complete)
+    assert seen == complete
+    if not matcher.stopped:
+        matcher.accept(min(smollm.eos_token_ids))
+    assert matcher.complete
 
 
 def test_padding_is_never_allowed(compiler: GrammarCompiler, smollm: ModelFiles) -> None:

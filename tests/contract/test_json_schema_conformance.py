@@ -1,6 +1,7 @@
 """Every text that the grammar of a JSON schema lets end is an instance of that schema."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -123,9 +124,10 @@ SCHEMAS = st.builds(lambda schema, inner: {**schema, "$defs": {"a": inner}}, st.
 @settings(max_examples=RANDOM, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(schema=SCHEMAS)
 def test_random_schemas(schema: dict[str, Any], compiler: GrammarCompiler, walker: Walker) -> None:
-    """Any keywords beside any others, as no one would write them; what is refused is not looked at."""
+    """Any keywords beside any others, as no one would write them; of what is refused, the place is named."""
     try:
         wrong, _ = wrong_texts(schema, compiler, walker, 2)
-    except InvalidRequest:
+    except InvalidRequest as refused:
+        assert re.search(r" \(at #.*\)$", refused.detail), refused.detail
         return
     assert not wrong

@@ -15,6 +15,7 @@ from tests.support.json_schemas import Schema
 
 MOST_DIGITS = 20_000
 """An exponent may be long, and a remainder then needs every digit."""
+MOST_EXPONENT_CHARS = 18
 FORMATS = FormatChecker(formats=())
 
 
@@ -76,9 +77,15 @@ def _short(text: str) -> str:
     return re.sub(r"\.\d+", ".0", text)
 
 
+def _number(text: str) -> Decimal:
+    """An exponent of twenty digits is more than a decimal holds; a shorter one lies on the same side of every bound."""
+    digits, _, exponent = text.lower().partition("e")
+    return Decimal(text if len(exponent) < MOST_EXPONENT_CHARS else f"{digits}e{'-' * exponent.startswith('-')}9999")
+
+
 def what_is_wrong(schema: Schema, text: str) -> str | None:
     """Why `text` is no instance of `schema`, or None. Numbers are decimal, so that multiples are exact."""
     exact = json.loads(json.dumps(schema), parse_float=Decimal)
     validator = validator_for(exact, default=Draft202012Validator)(exact, format_checker=FORMATS)
     with localcontext(prec=MOST_DIGITS):
-        return next((error.message for error in validator.iter_errors(json.loads(text, parse_float=Decimal))), None)
+        return next((error.message for error in validator.iter_errors(json.loads(text, parse_float=_number))), None)

@@ -26,7 +26,8 @@ from typing import Final
 from llguidance import LLMatcher, LLParserLimits
 
 from forebay.core.errors import InvalidRequest
-from forebay.engine.grammar.matcher import CompiledGrammar, GrammarError, reason
+from forebay.engine.grammar.faults import explained
+from forebay.engine.grammar.matcher import CompiledGrammar, GrammarError
 from forebay.engine.grammar.sources import library_source
 from forebay.engine.grammar.vocabulary import Vocabulary
 from forebay.engine.request import Grammar
@@ -103,7 +104,7 @@ class GrammarCompiler:
             vocabulary = self._open_vocabulary()
             template = LLMatcher(vocabulary.library, source, log_level=0, limits=_limits())
             if template.is_error():
-                return f"the grammar cannot be used: {reason(template)}"
+                return explained(grammar, template, vocabulary, _limits())
             return CompiledGrammar(template, vocabulary, self._executor)
         except InvalidRequest as error:
             return error.detail

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 
 from llguidance.gbnf_to_lark import any_to_lark
 
@@ -49,6 +50,17 @@ def ready_lark(source: str) -> str:
     if alternatives > MOST_ALTERNATIVES:
         raise InvalidRequest(f"the grammar has more than {MOST_ALTERNATIVES} alternatives")
     return "".join(kept)
+
+
+def schemas_in(source: str) -> Iterator[str]:
+    """The JSON schemas inside a grammar that `ready_lark` takes, as they are written."""
+    end = 0
+    while match := _TOKEN.search(source, end):
+        end = match.end()
+        if match["json"] or match["data"]:
+            text, end = _embedded(source, end)
+            if match["json"]:
+                yield text
 
 
 _GBNF = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|(?P<gbnf>::=)')

@@ -18,8 +18,11 @@ SLOW_S: Final = 2e-3
 """After a mask that took longer, every mask of the grammar is computed in the pool, so that it stalls a step once."""
 
 
-_MOST_SAID: Final = 500
+MOST_SAID: Final = 500
 """Characters of the library's message; some quote the whole source."""
+NOTHING_FOLLOWS: Final = "nothing can follow"
+_UNNAMED: Final = ("", "NoExtensionBias")
+"""How the library says that."""
 
 
 class GrammarError(Exception):
@@ -38,7 +41,8 @@ class CompiledGrammar:
         self.slow = took > 10 * SLOW_S
         """Whether all masks go to the pool; the first one builds much that the later ones use."""
         if template.is_error():
-            raise GrammarError(reason(template))
+            said = reason(template)
+            raise GrammarError("no text matches it" if said == NOTHING_FOLLOWS else said)
         self._first.flags.writeable = False
 
     def matcher(self) -> "GrammarMatcher":
@@ -58,6 +62,12 @@ class GrammarMatcher:
         self._took = 0.0
         self._accepted = 0
         self._stopped = False
+        self._complete = matcher.is_accepting()
+
+    @property
+    def complete(self) -> bool:
+        """The text may end here; also while a mask is being computed."""
+        return self._complete
 
     @property
     def stopped(self) -> bool:
@@ -94,6 +104,7 @@ class GrammarMatcher:
         self._accepted += 1
         self._mask = None
         self._stopped = self._matcher.is_stopped()
+        self._complete = self._matcher.is_accepting()
 
     def forced(self) -> list[int]:
         """The tokens that must follow in any case, if any; each is still to be accepted. None of them is an end token.
@@ -121,5 +132,7 @@ def _timed_mask(vocabulary: Vocabulary, matcher: LLMatcher) -> tuple[Mask, float
 
 def reason(matcher: LLMatcher) -> str:
     """What the library says is wrong, without the dump of its state that may follow."""
-    said = matcher.get_error().partition("<state>")[0].partition("<non-verbose/>")[0].strip() or "nothing can follow"
-    return said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID]} ..."
+    said = matcher.get_error().partition("<state>")[0].partition("<non-verbose/>")[0].strip()
+    if said in _UNNAMED:
+        return NOTHING_FOLLOWS
+    return said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]} ..."
