@@ -183,6 +183,39 @@ def test_errors_raise_anthropic_s_classes(
     assert refused(anthropic.PermissionDeniedError, actor, model="actor", extra_headers=header) == "permission_error"
 
 
+def test_models_are_listed_with_anthropic_s_key(claude: anthropic.Anthropic, platform: ForebayProcess) -> None:
+    assert "assistant-large" in [model.id for model in claude.models.list()]
+    assert claude.models.retrieve("team/writer").id == "team/writer"
+    assert "x-api-key" in httpx.get(f"{platform.url}/models").json()["detail"]
+
+
+def test_what_is_not_offered_says_so(claude: anthropic.Anthropic) -> None:
+    with pytest.raises(anthropic.NotFoundError, match="not counted beforehand") as missing:
+        claude.messages.count_tokens(model="assistant-large", messages=HI)
+    assert missing.value.body["error"]["type"] == "not_found_error"  # pyright: ignore
+    with pytest.raises(anthropic.NotFoundError, match="batches are not offered"):
+        claude.messages.batches.list()
+    with pytest.raises(anthropic.NotFoundError, match="batches are not offered"):
+        claude.messages.batches.retrieve("msgbatch_1")
+
+
+def test_what_the_engine_refuses_is_named_as_it_was_sent(claude: anthropic.Anthropic) -> None:
+    def refused(model: str = "assistant-large", **asked: Any) -> str:
+        with pytest.raises(anthropic.BadRequestError) as error:
+            claude.messages.create(model=model, max_tokens=4, messages=asked.pop("messages", HI), **asked)
+        return str(error.value.body["error"]["message"])  # pyright: ignore
+
+    schema: Any = {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}
+    for stream in (False, True):
+        format_: Any = {"format": {"type": "json_schema", "schema": schema}}
+        assert refused(output_config=format_, stream=stream).startswith("output_config.format.schema")
+        tools: Any = [{"name": "f", "input_schema": {"type": "string"}}]
+        assert refused(tools=tools, tool_choice={"type": "any"}, stream=stream).startswith("tools[0].input_schema:")
+    prefilled: Any = [*HI, {"role": "assistant", "content": "The"}]
+    assert refused("elsewhere", messages=prefilled).startswith("messages[1]")
+    assert refused("elsewhere", extra_body={"top_k": 3}).startswith("top_k")
+
+
 def test_what_is_no_json_has_anthropic_s_shape_too(platform: ForebayProcess, api_key: str) -> None:
     post, headers = f"{platform.url}/messages", {"x-api-key": api_key, "anthropic-version": "2023-06-01"}
     for answer, status in (

@@ -183,6 +183,30 @@ def test_what_is_not_done_here_is_refused_by_name(client: openai.OpenAI, field: 
     assert (refused.value.param or "").startswith(field)
 
 
+def test_what_the_engine_refuses_is_named_as_it_was_sent(client: openai.OpenAI) -> None:
+    def refused(**asked: Any) -> openai.BadRequestError:
+        with pytest.raises(openai.BadRequestError) as error:
+            client.responses.create(**{"model": "assistant-large", "input": QUESTION} | asked)
+        return error.value
+
+    schema: Any = {"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}
+    for stream in (False, True):
+        format_ = {"type": "json_schema", "name": "n", "schema": schema}
+        assert (refused(text={"format": format_}, stream=stream).param or "").startswith("text.format.schema")
+        tools = [{"type": "function", "name": "f", "parameters": {"type": "string"}}]
+        assert refused(tools=tools, tool_choice="required", stream=stream).param == "tools[0].parameters"
+        assert refused(max_output_tokens=1_000_000, stream=stream).param == "max_output_tokens"
+
+
+def test_answers_are_not_stored(client: openai.OpenAI) -> None:
+    for ask in (client.responses.retrieve, client.responses.cancel, client.responses.delete):
+        with pytest.raises(openai.NotFoundError, match="answers are not stored here") as missing:
+            ask("resp_1")
+        assert missing.value.code == "unknown_url"
+    with pytest.raises(openai.NotFoundError, match="not counted beforehand"):
+        client.responses.input_tokens.count(model="assistant-large", input=QUESTION)
+
+
 def test_errors_are_openai_s(client: openai.OpenAI, platform: ForebayProcess) -> None:
     with pytest.raises(openai.NotFoundError) as missing:
         client.responses.create(model="gpt-99", input=QUESTION)

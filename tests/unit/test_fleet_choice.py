@@ -75,3 +75,10 @@ def test_a_replica_that_proved_itself_starts_anew_at_once() -> None:
     settings = FleetSettings(restart_backoff_max_s=30)
     assert early_deaths_after(settings, 4, ready_s=29.9) == 5
     assert early_deaths_after(settings, 4, ready_s=30.0) == 1
+
+
+def test_a_pool_whose_servers_speak_openai_s_api_alone_knows_no_extensions() -> None:
+    plain = ready_replica("p-1")
+    plain.endpoint = Endpoint("http://127.0.0.1:1/v1", "m", None, False, "http://127.0.0.1:1/v1/models")
+    assert Pool("p", [ready_replica("p-0"), Replica("starting")], exact_fields=True).knows_extensions
+    assert not Pool("p", [ready_replica("p-0"), plain], exact_fields=False).knows_extensions

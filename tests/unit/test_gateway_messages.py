@@ -27,13 +27,13 @@ TEXT = {"type": "text", "text": "x"}
 HI = [{"role": "user", "content": "Hi"}]
 
 
-def translation(*, own_pool: bool = True, **fields: Any) -> MessagesTranslation:
+def translation(*, own_pool: bool = True, extensions: bool = True, **fields: Any) -> MessagesTranslation:
     body = {"model": "m", "max_tokens": 9, "messages": HI} | fields
-    return MessagesTranslation(json.dumps(body).encode(), key="k", own_pool=own_pool)
+    return MessagesTranslation(json.dumps(body).encode(), key="k", own_pool=own_pool, extensions=extensions)
 
 
-def sent(*, own_pool: bool = True, **fields: Any) -> dict[str, Any]:
-    return json.loads(translation(own_pool=own_pool, **fields).body)
+def sent(*, own_pool: bool = True, extensions: bool = True, **fields: Any) -> dict[str, Any]:
+    return json.loads(translation(own_pool=own_pool, extensions=extensions, **fields).body)
 
 
 def answered(choice: dict[str, Any], asked: dict[str, Any] | None = None, **more: Any) -> Any:
@@ -154,6 +154,77 @@ def test_the_assistant_s_turn_at_the_end_is_continued(content: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"messages": [*HI, {"role": "assistant", "content": "So"}]}, "messages[1]"),
+        ({"top_k": 40}, "top_k"),
+    ],
+)
+def test_what_only_some_servers_do_is_sent_to_no_other(fields: dict[str, Any], param: str) -> None:
+    assert sent(**fields)
+    with pytest.raises(InvalidRequest, match="not known to do this") as error:
+        translation(own_pool=False, extensions=False, **fields)
+    assert error.value.param == param
+
+
+def test_a_top_k_of_0_restricts_nothing_anywhere() -> None:
+    assert "top_k" not in sent(extensions=False, top_k=0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "output_config.format"),
+        ({"output_format": {"type": "json_schema", "schema": {}}}, "output_format"),
+        ({"tools": [WEATHER], "tool_choice": {"type": "any"}}, "tool_choice"),
+        ({"tools": [WEATHER], "tool_choice": {"type": "tool", "name": "weather"}}, "tool_choice"),
+    ],
+)
+def test_what_has_to_have_a_form_is_not_continued(fields: dict[str, Any], param: str) -> None:
+    assert sent(**fields)
+    with pytest.raises(InvalidRequest, match="continued") as error:
+        translation(**fields, messages=[*HI, {"role": "assistant", "content": '{"a": '}])
+    assert error.value.param == param
+
+
+def test_a_turn_of_thoughts_alone_stays_a_turn() -> None:
+    thinking = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": ""}]}
+    assert sent(messages=[*HI, thinking, *HI])["messages"] == [
+        *HI,
+        {"role": "assistant", "content": "", "reasoning_content": "hm"},
+        *HI,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("param", "detail", "expected", "words"),
+    [
+        ("response_format.json_schema.schema", "{}: no", "output_config.format.schema", "{}: no"),
+        ("response_format", "{}: no", "output_config.format", "{}: no"),
+        ("tools[1].function.parameters", "{}: no", "tools[1].input_schema", "{}: no"),
+        ("tools[1].function.name", "{}: no", "tools[1].name", "{}: no"),
+        ("tool_choice.function.name", "{}: no", "tool_choice.name", "{}: no"),
+        ("stop[0]", "{}: no", "stop_sequences[0]", "{}: no"),
+        ("messages[3].content", "{}: no", "messages", "{}: no"),
+        ("temperature", "{}: no", "temperature", "{}: no"),
+        ("messages", "stopped at messages[1]", "messages", "stopped at messages[1]"),
+        (None, "no stop", None, "no stop"),
+    ],
+)
+def test_a_pool_s_refusal_names_the_fields_that_were_sent(
+    param: str | None, detail: str, expected: str | None, words: str
+) -> None:
+    error = translation().error(InvalidRequest(detail.format(param), param=param))
+    assert type(error) is InvalidRequest
+    assert (error.param, error.detail) == (expected, words.format(expected))
+
+
+def test_other_errors_stay_as_they_are() -> None:
+    error = UpstreamFailed("messages: gone")
+    assert translation().error(error) is error
+
+
+@pytest.mark.parametrize(
     ("choice", "expected", "parallel"),
     [
         ({"type": "auto"}, "auto", None),
@@ -179,6 +250,9 @@ def test_what_the_answer_must_match() -> None:
     body = sent(output_config={"effort": "max", "format": format_})
     assert body["response_format"]["json_schema"]["schema"] == {"type": "object"}
     assert body["reasoning_effort"] == "xhigh"
+    assert sent(output_format=format_)["response_format"] == body["response_format"]
+    with pytest.raises(InvalidRequest, match=r"older name of `output_config\.format`"):
+        sent(output_format=format_, output_config={"format": format_})
 
 
 def test_only_our_own_pools_are_told_whether_to_think() -> None:
@@ -237,6 +311,9 @@ def test_only_our_own_pools_are_told_whether_to_think() -> None:
         ({"tool_choice": {"type": "any"}}, "tool_choice", "at least one"),
         ({"mcp_servers": [{"url": "u"}]}, "mcp_servers", "tools"),
         ({"container": "c"}, "container", "nothing is run"),
+        ({"thread": {"id": "t"}}, "thread", "not stored"),
+        ({"metadata": {"user_id": 1}}, "metadata.user_id", "str"),
+        ({"system": [{"type": "image"}]}, "system[0].type", "only 'text' blocks are run"),
     ],
 )
 def test_what_is_refused_is_named(fields: dict[str, Any], param: str, words: str) -> None:
@@ -294,6 +371,33 @@ def test_why_it_ended(finish_reason: str | None, stop_reason: object, expected: 
 
 def test_a_forced_call_that_is_told_as_a_plain_end() -> None:
     assert answered({"message": called("{}"), "finish_reason": "stop"})["stop_reason"] == "tool_use"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "choice", "expected"),
+    [
+        ('{"a": ', {"finish_reason": "stop", "stop_reason": "END"}, ("stop_sequence", "END")),
+        ("", {"finish_reason": "stop", "stop_reason": "END"}, ("stop_sequence", "END")),
+        ('{"a": ', {"finish_reason": "tool_calls", "stop_reason": "END"}, ("stop_sequence", "END")),
+        ('{"a": 1}', {"finish_reason": "stop", "stop_reason": "END"}, ("stop_sequence", "END")),
+        ('{"a": 1}', {"finish_reason": "tool_calls", "stop_reason": "END"}, ("tool_use", None)),
+        ('{"a": ', {"finish_reason": "length", "stop_reason": None}, ("max_tokens", None)),
+        ('{"a": ', {"finish_reason": "stop"}, ("end_turn", None)),
+        ('{"a": ', {"finish_reason": "tool_calls"}, ("tool_use", None)),
+        ('{"a": 1}', {"finish_reason": "stop"}, ("tool_use", None)),
+    ],
+)
+def test_why_a_call_ended(arguments: str, choice: dict[str, Any], expected: tuple[str, str | None]) -> None:
+    answer = answered({"message": called(arguments), **choice}, {"stop_sequences": ["END"]})
+    assert (answer["stop_reason"], answer["stop_sequence"]) == expected
+    events = streamed(chunk(called(arguments)), chunk({}, **choice), DONE, stop_sequences=["END"])
+    assert events[-2]["delta"] == {"stop_reason": expected[0], "stop_sequence": expected[1]}
+
+
+def test_a_refusal_is_text() -> None:
+    assert answered({"message": {"content": None, "refusal": "No."}})["content"] == [{"type": "text", "text": "No."}]
+    events = streamed(chunk({"refusal": "No."}), DONE)
+    assert events[2]["delta"] == {"type": "text_delta", "text": "No."}
 
 
 @pytest.mark.parametrize(
@@ -366,6 +470,24 @@ def test_a_stream_that_breaks_off() -> None:
     assert last == {"type": "error", "error": {"type": "api_error", "message": "it broke"}}
 
 
+def test_what_was_made_before_a_failure_is_told_first() -> None:
+    stream = translation(stream=True).stream()
+    assert not stream.begun
+    with pytest.raises(CapacityUnavailable) as error:
+        stream.feed(
+            chunk({"content": "b"}) + b'data: {"error": {"message": "full", "code": "capacity_unavailable"}}\n\n'
+        )
+    assert stream.begun
+    events = events_of(stream.failed(error.value))
+    assert [event["type"] for event in events] == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "error",
+    ]
+    assert events[-1]["error"] == {"type": "overloaded_error", "message": "full"}
+
+
 def test_nothing_is_nested_too_deeply_to_be_refused() -> None:
     """What can just be decoded may be too deep to be encoded again."""
     refused: set[bool] = set()
@@ -374,7 +496,7 @@ def test_nothing_is_nested_too_deeply_to_be_refused() -> None:
         tools = f'[{{"name": "f", "input_schema": {schema}}}]'
         body = f'{{"model": "m", "max_tokens": 1, "messages": {json.dumps(HI)}, "tools": {tools}}}'
         try:
-            MessagesTranslation(body.encode(), key="k", own_pool=True)
+            MessagesTranslation(body.encode(), key="k", own_pool=True, extensions=True)
             refused.add(False)
         except InvalidRequest as error:
             assert "nested too deeply" in error.detail
@@ -399,3 +521,11 @@ def test_nothing_is_nested_too_deeply_to_be_refused() -> None:
 def test_errors_have_anthropic_s_shape(error: type[ForebayError], kind: str) -> None:
     body = json.loads(error_body(error("what was wrong"), "req-1"))
     assert body == {"type": "error", "error": {"type": kind, "message": "what was wrong"}, "request_id": "req-1"}
+
+
+def test_the_text_names_the_field() -> None:
+    def message(detail: str) -> str:
+        return json.loads(error_body(InvalidRequest(detail, param="top_k"), "req-1"))["error"]["message"]
+
+    assert message("must be less") == "top_k: must be less"
+    assert message("top_k: must be less") == "top_k: must be less"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from forebay.api.sse import SseParser
-from forebay.core.errors import ForebayError, InvalidRequest, UpstreamFailed
+from forebay.core.errors import CapacityUnavailable, ContextTooLong, ForebayError, InvalidRequest, UpstreamFailed
 from forebay.gateway.responses.translation import ResponsesTranslation
 
 WEATHER = {
@@ -201,6 +201,20 @@ def test_what_needs_tools_is_left_out_without_them() -> None:
         ({"input": [{"type": "function_call", "call_id": "x"}]}, "input[0].name", "required"),
         ({"input": [{"content": "x"}]}, "input[0].role", "required"),
         ({"input": []}, "input", "length"),
+        ({"input": [{"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]}]}, "input", "answer"),
+        (
+            {"input": [{"role": "user", "content": [{"type": "refusal", "refusal": "No."}]}]},
+            "input[0].content[0].type",
+            "only 'input_text', 'output_text' parts",
+        ),
+        (
+            {"input": [{"role": "assistant", "content": [{"type": "refusal", "text": "No."}]}]},
+            "input[0].content[0].refusal",
+            "required",
+        ),
+        ({"include": ["message.output_text.logprobs", "nonsense"]}, "include[1]", "'nonsense'"),
+        ({"metadata": {"a": 1}}, "metadata", "str"),
+        ({"tools": [WEATHER], "tool_choice": {"type": "allowed_tools"}}, "tool_choice.type", "allowed_tools"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "u"}]}]},
             "input[0].content[0].type",
@@ -352,6 +366,7 @@ def test_a_stream_of_thoughts_and_calls() -> None:
         "function_call_arguments.done",
         "output_item.done",
         "output_item.added",
+        "function_call_arguments.delta",
         "function_call_arguments.done",
         "output_item.done",
     ]
@@ -359,7 +374,7 @@ def test_a_stream_of_thoughts_and_calls() -> None:
     assert [(item["type"], item.get("call_id"), item.get("arguments")) for item in output] == [
         ("reasoning", None, None),
         ("function_call", "c0", '{"x":1}'),
-        ("function_call", "c1", ""),
+        ("function_call", "c1", "{}"),
     ]
     assert [event["output_index"] for event in events if event["type"].endswith("item.added")] == [0, 1, 2]
 
@@ -373,6 +388,102 @@ def test_a_stream_is_the_same_however_it_is_cut() -> None:
         assert events[-1]["type"] == "response.incomplete"
         assert events[-1]["response"]["output"][0]["status"] == "incomplete"
         assert events[-1]["response"]["output"][0]["content"][0]["text"] == "é!"
+
+
+def test_an_answer_that_was_cut_off_within_or_after_a_call() -> None:
+    def message(arguments: str) -> dict[str, Any]:
+        return {"content": "So", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": arguments}}]}
+
+    for arguments, status in (("{}", "completed"), ('{"a"', "incomplete"), ("", "incomplete")):
+        whole = answered(message(arguments), "length")
+        last = streamed(chunk(message(arguments)), chunk({}, "length"), DONE)[-1]["response"]
+        for answer in (whole, last):
+            assert answer["status"] == "incomplete"
+            assert [item["status"] for item in answer["output"]] == ["completed", status]
+            assert answer["output"][1]["arguments"] == arguments
+
+
+def test_a_call_that_breaks_off_is_never_told_completed() -> None:
+    events = streamed(
+        chunk({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": '{"a"'}}]}),
+        chunk({"content": "Done."}, "stop"),
+        DONE,
+    )
+    assert [event["item"]["status"] for event in events if event["type"] == "response.output_item.done"] == [
+        "incomplete",
+        "completed",
+    ]
+
+
+def test_a_refusal() -> None:
+    part = {"type": "refusal", "refusal": "I cannot."}
+    whole = answered({"content": None, "refusal": "I cannot."})
+    assert whole["output"][0]["content"] == [part]
+    events = streamed(chunk({"refusal": "I "}), chunk({"refusal": "cannot."}), chunk({}, "stop"), DONE)
+    assert [event["type"].removeprefix("response.") for event in events[2:-1]] == [
+        "output_item.added",
+        "content_part.added",
+        "refusal.delta",
+        "refusal.delta",
+        "refusal.done",
+        "content_part.done",
+        "output_item.done",
+    ]
+    assert events[3]["part"] == {"type": "refusal", "refusal": ""}
+    assert events[6]["refusal"] == "I cannot."
+    assert events[-1]["response"]["output"] == whole["output"]
+    back = sent(input=[{"role": "user", "content": "?"}, *whole["output"], {"role": "user", "content": "Why?"}])
+    assert back["messages"][1] == {"role": "assistant", "content": "I cannot."}
+
+
+def test_log_probabilities_come_with_the_text() -> None:
+    tokens = [{"token": "\ufffd", "bytes": [each], "logprob": -1.0} for each in "é".encode()]
+    asked = {"include": ["message.output_text.logprobs"]}
+
+    def piece(content: str, token: dict[str, Any]) -> bytes:
+        choice = {"index": 0, "delta": {"content": content}, "logprobs": {"content": [token]}}
+        return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+    events = streamed(piece("", tokens[0]), piece("é", tokens[1]), chunk({}, "stop"), DONE, **asked)
+    deltas = [event for event in events if event["type"] == "response.output_text.delta"]
+    assert [delta["logprobs"] for delta in deltas] == [tokens]
+    assert events[-1]["response"]["output"][0]["content"][0]["logprobs"] == tokens
+
+
+@pytest.mark.parametrize(
+    ("kind", "param", "detail", "expected", "words"),
+    [
+        (InvalidRequest, "response_format.json_schema.schema", "{}: no", "text.format.schema", "{}: no"),
+        (InvalidRequest, "tools[0].function.parameters", "{}: no", "tools[0].parameters", "{}: no"),
+        (InvalidRequest, "tool_choice.function.name", "{}: no", "tool_choice.name", "{}: no"),
+        (InvalidRequest, "max_tokens", "{}: no", "max_output_tokens", "{}: no"),
+        (InvalidRequest, "max_completion_tokens", "{}: no", "max_output_tokens", "{}: no"),
+        (InvalidRequest, "reasoning_effort", "{}: no", "reasoning.effort", "{}: no"),
+        (InvalidRequest, "messages[0].tool_calls[1].function.arguments", "{}: no", "input", "{}: no"),
+        (InvalidRequest, "tools", "no tools", "tools", "no tools"),
+        (ContextTooLong, "max_tokens", "lower max_tokens", "max_output_tokens", "lower max_output_tokens"),
+        (ContextTooLong, None, "max_tokens_x: too long", None, "max_tokens_x: too long"),
+    ],
+)
+def test_a_pool_s_refusal_names_the_fields_that_were_sent(
+    kind: type[ForebayError], param: str | None, detail: str, expected: str | None, words: str
+) -> None:
+    error = translation().error(kind(detail.format(param), param=param))
+    assert type(error) is kind
+    assert (error.param, error.detail) == (expected, words.format(expected))
+
+
+def test_what_was_made_before_a_failure_is_told_first() -> None:
+    stream = translation(stream=True).stream()
+    told = stream.feed(chunk({"content": "a"}))
+    with pytest.raises(CapacityUnavailable) as error:
+        stream.feed(
+            chunk({"content": "b"}) + b'data: {"error": {"message": "full", "code": "capacity_unavailable"}}\n\n'
+        )
+    events = events_of(told + stream.failed(error.value))
+    assert [event["delta"] for event in events if event["type"].endswith("delta")] == ["a", "b"]
+    assert [event["type"] for event in events[-2:]] == ["response.failed", "error"]
+    assert events[-1]["code"] == "capacity_unavailable"
 
 
 def test_a_stream_that_breaks_off() -> None:

@@ -30,6 +30,17 @@ def test_anything_else_is_refused(authenticator: Authenticator, header: str | No
     assert "key-" not in refused.value.detail
 
 
+def test_a_key_may_come_in_another_header_where_one_is_taken(authenticator: Authenticator) -> None:
+    assert authenticator.authenticate(None, key="key-b", key_header="x-api-key") == BOB
+    assert authenticator.authenticate("Bearer key-a", key="key-b", key_header="x-api-key") == ALICE
+    for key in (None, "", " "):
+        with pytest.raises(InvalidApiKey, match="or `x-api-key: YOUR_KEY`"):
+            authenticator.authenticate(None, key=key, key_header="x-api-key")
+    with pytest.raises(InvalidApiKey) as refused:
+        authenticator.authenticate(None)
+    assert "x-api-key" not in refused.value.detail
+
+
 @pytest.mark.parametrize(
     ("header", "expected"), [(None, "standard"), ("interactive", "interactive"), (" BATCH ", "batch")]
 )

@@ -12,14 +12,17 @@ from forebay.api.tools import MAX_TOOLS, FunctionName
 MESSAGES_REFUSED: Mapping[str, tuple[object, ...]] = {
     "container": (),
     "mcp_servers": ([],),
+    "thread": (),
 }
 """As `generation.REFUSED`."""
 
 MESSAGES_INSTEAD: Mapping[str, str] = {
     "container": "nothing is run for a model here",
     "mcp_servers": "call your tools yourself and send them as `tools`",
+    "thread": "answers are not stored here; send the whole conversation as `messages`",
 }
 
+_NOT_PREFILLED = "not together with an assistant's turn at the end, which is continued; end with a user's turn."
 _BLOCKS_OF: Mapping[str, tuple[str, ...]] = {
     "user": ("text", "tool_result"),
     "assistant": ("text", "tool_use", "thinking", "redacted_thinking"),
@@ -44,7 +47,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
         """Raise FieldError where its type is none of `allowed`, or a field that this type needs is missing."""
         if self.type not in allowed:
             known = ", ".join(repr(each) for each in allowed)
-            raise FieldError("type", f"unsupported content block {self.type!r}; only {known} are run here.")
+            raise FieldError("type", f"unsupported content block {self.type!r}; only {known} blocks are run here.")
         match self.type:
             case "text":
                 self._require("text")
@@ -154,6 +157,7 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
+    output_format: OutputFormat | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
     metadata: Metadata | None = None
 
@@ -161,6 +165,7 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     container: Any = None
     mcp_servers: list[Any] | None = None
+    thread: Any = None
 
     def __post_init__(self) -> None:
         refuse_unsupported(self, MESSAGES_REFUSED, MESSAGES_INSTEAD)
@@ -170,7 +175,21 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
             if name in names[:index]:
                 raise FieldError(f"tools[{index}].name", f"{name!r} is there twice; give each tool its name.")
         self._check_choice(names)
+        if self.output_format and self.output_config and self.output_config.format:
+            raise FieldError("output_format", "the older name of `output_config.format`; send one of them.")
         self._check_last()
+        if self.is_prefilled:
+            self._check_prefilled()
+
+    @property
+    def format(self) -> OutputFormat | None:
+        """What the answer's text must match. `output_format` is its older name."""
+        return (self.output_config and self.output_config.format) or self.output_format
+
+    @property
+    def is_prefilled(self) -> bool:
+        """Whether an assistant's turn at the end is to be continued."""
+        return self.messages[-1].role == "assistant"
 
     def _check_choice(self, names: list[str]) -> None:
         choice = self.tool_choice
@@ -194,3 +213,11 @@ class MessagesRequest(msgspec.Struct, frozen=True, kw_only=True):
                     "the assistant's turn at the end is continued, so it must end with text and have no tool_use; send "
                     "the tool_result after it.",
                 )
+
+    def _check_prefilled(self) -> None:
+        """What has to match a grammar does so from its beginning, which the prefilled text would be."""
+        if self.format is not None:
+            field = "output_format" if self.output_format else "output_config.format"
+            raise FieldError(field, _NOT_PREFILLED)
+        if self.tool_choice is not None and self.tool_choice.type in ("any", "tool"):
+            raise FieldError("tool_choice", _NOT_PREFILLED)

@@ -13,6 +13,20 @@ from forebay.api.tools import MAX_TOOLS, FunctionName
 LOGPROBS_INCLUDED = "message.output_text.logprobs"
 """What `include` asks for log-probabilities with."""
 
+INCLUDABLE = frozenset(
+    {
+        LOGPROBS_INCLUDED,
+        "code_interpreter_call.outputs",
+        "computer_call_output.output.image_url",
+        "file_search_call.results",
+        "message.input_image.image_url",
+        "reasoning.encrypted_content",
+        "web_search_call.action.sources",
+        "web_search_call.results",
+    }
+)
+"""What `include` may name; all but log-probabilities are of what no answer here has."""
+
 RESPONSES_REFUSED: Mapping[str, tuple[object, ...]] = {
     "store": (False,),
     "previous_response_id": (),
@@ -34,6 +48,7 @@ RESPONSES_INSTEAD: Mapping[str, str] = {
 }
 
 TEXT_PARTS = ("input_text", "output_text")
+ASSISTANT_PARTS = (*TEXT_PARTS, "refusal")
 
 
 class ContentPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +56,11 @@ class ContentPart(msgspec.Struct, frozen=True, kw_only=True):
 
     type: str
     text: str | None = None
+    refusal: str | None = None
+
+    @property
+    def words(self) -> str:
+        return (self.refusal if self.type == "refusal" else self.text) or ""
 
 
 class InputItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +78,8 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
         match self.type:
             case "message":
                 self._require("role", "content")
-                check_text_parts("content", self.content)
+                allowed = ASSISTANT_PARTS if self.role == "assistant" else TEXT_PARTS
+                check_text_parts("content", self.content, allowed)
             case "function_call":
                 self._require("call_id", "name", "arguments")
             case "function_call_output":
@@ -83,20 +104,21 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
                 raise FieldError(field, f"this field is required in a {self.type} item.")
 
 
-def check_text_parts(field: str, content: object) -> None:
-    """Raise FieldError where `content` is something else than a text or text parts."""
+def check_text_parts(field: str, content: object, allowed: Sequence[str] = TEXT_PARTS) -> None:
+    """Raise FieldError where `content` is something else than a text or parts of the `allowed` types."""
     if isinstance(content, dict):
         raise FieldError(field, "must be a text or a list of text parts.")
     if not isinstance(content, list):
         return
     for index, part in enumerate(content):
-        if part.type not in TEXT_PARTS:
+        if part.type not in allowed:
+            known = ", ".join(repr(each) for each in allowed)
             raise FieldError(
-                f"{field}[{index}].type",
-                f"unsupported content part {part.type!r}; only 'input_text' and 'output_text' parts are run.",
+                f"{field}[{index}].type", f"unsupported content part {part.type!r}; only {known} parts are run here."
             )
-        if part.text is None:
-            raise FieldError(f"{field}[{index}].text", "this field is required.")
+        name = "refusal" if part.type == "refusal" else "text"
+        if getattr(part, name) is None:
+            raise FieldError(f"{field}[{index}].{name}", "this field is required.")
 
 
 class FunctionTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -193,12 +215,21 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         refuse_unsupported(self, RESPONSES_REFUSED, RESPONSES_INSTEAD)
+        self._check_include()
+        if isinstance(self.input, list) and all(item.type == "reasoning" for item in self.input):
+            raise FieldError("input", "there is nothing to answer; send what the reasoning is about too.")
         names = [tool.name or "" for tool in self.tools or ()]
         check_names("tools", names)
         if isinstance(self.tool_choice, FunctionChoice) and self.tool_choice.name not in names:
             raise FieldError("tool_choice.name", f"no tool in `tools` is called {self.tool_choice.name!r}.")
         if self.tool_choice == "required" and not names:
             raise FieldError("tool_choice", "'required' needs at least one tool in `tools`.")
+
+    def _check_include(self) -> None:
+        for index, name in enumerate(self.include or ()):
+            if name not in INCLUDABLE:
+                known = ", ".join(repr(each) for each in sorted(INCLUDABLE))
+                raise FieldError(f"include[{index}]", f"nothing is called {name!r}; it may be one of {known}.")
 
     @property
     def wants_logprobs(self) -> bool:

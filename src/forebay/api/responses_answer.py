@@ -20,6 +20,13 @@ class OutputText(msgspec.Struct, frozen=True, kw_only=True):
     type: Literal["output_text"] = "output_text"
 
 
+class OutputRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model said where it would not answer; only some servers tell it apart."""
+
+    refusal: str
+    type: Literal["refusal"] = "refusal"
+
+
 class ReasoningText(msgspec.Struct, frozen=True, kw_only=True):
     """What the model thought, in its own words."""
 
@@ -31,7 +38,7 @@ class OutputMessage(msgspec.Struct, frozen=True, kw_only=True):
     """What the model said."""
 
     id: str
-    content: list[OutputText]
+    content: list[OutputText | OutputRefusal]
     status: ItemStatus
     role: Literal["assistant"] = "assistant"
     type: Literal["message"] = "message"

@@ -58,6 +58,11 @@ class Pool:
         """Prompt plus output tokens that any of its replicas takes; None where none has told."""
         return min((each.max_model_len for each in self._replicas if each.max_model_len is not None), default=None)
 
+    @property
+    def knows_extensions(self) -> bool:
+        """Whether its replicas understand vLLM's extensions of OpenAI's fields, as far as they have told an address."""
+        return all(each.endpoint is None or each.endpoint.takes_priority for each in self._replicas)
+
     def snapshots(self) -> tuple[ReplicaSnapshot, ...]:
         return tuple(replica.snapshot() for replica in self._replicas)
 

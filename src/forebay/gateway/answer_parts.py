@@ -4,10 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from forebay.core.errors import UpstreamFailed
-from forebay.gateway.chat_answer import Call, Choice
+import msgspec
 
-PartKind = Literal["reasoning", "text", "call"]
+from forebay.core.errors import UpstreamFailed
+from forebay.gateway.chat_answer import Choice
+from forebay.gateway.pending_calls import PendingCalls
+from forebay.gateway.text_logprobs import TextLogprobs
+
+PartKind = Literal["reasoning", "text", "refusal", "call"]
+
+NO_ARGUMENTS = "{}"
 
 
 @dataclass(slots=True)
@@ -20,6 +26,19 @@ class Part:
     call_id: str = ""
     name: str = ""
     logprobs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    cut: bool = False
+    """Whether it is known to have been cut off, once it has ended."""
+
+    @property
+    def is_whole_call(self) -> bool:
+        """Whether it calls with a whole JSON object."""
+        if self.kind != "call":
+            return False
+        try:
+            msgspec.json.decode(self.text, type=dict[str, Any])
+        except (msgspec.DecodeError, RecursionError):
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +59,9 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The part is whole; `last` says that none comes after it."""
+    """No more comes to the part; it is whole, but where it was `cut`."""
 
     part: Part
-    last: bool = False
 
 
 Step = Begun | Grown | Ended
@@ -57,65 +75,102 @@ class AnswerParts:
 
     def __init__(self, call_prefix: str) -> None:
         self._call_prefix = call_prefix
-        self._call_index: int | None = None
+        self._calls = PendingCalls()
+        self._logprobs = TextLogprobs()
+        self._blank = ""
+        """Blanks after a call: text where text follows, nothing where the calls go on or the answer ends."""
+        self._cut = False
+        self._stopped = False
         self.parts: list[Part] = []
 
     def add(self, choice: Choice) -> Iterator[Step]:
         """What `choice` changes. Raises UpstreamFailed where it goes back to a call that had ended."""
         said = choice.said
+        self._cut = self._cut or choice.is_cut
+        self._stopped = self._stopped or choice.is_stopped
+        if choice.message is None and (said.thought or said.tool_calls):
+            self._logprobs.clear()
+        self._logprobs.add(choice.token_logprobs)
         if said.thought:
-            yield from self._grow("reasoning", said.thought, [])
-        if said.content or (choice.token_logprobs and self._open_kind == "text"):
-            yield from self._grow("text", said.content or "", choice.token_logprobs)
+            self._blank = ""
+            self._logprobs.pass_over(said.thought)
+            yield from self._grow("reasoning", said.thought)
+        if said.content:
+            yield from self._say(said.content, plain=not (said.thought or said.tool_calls))
+        if said.refusal:
+            yield from self._grow("refusal", said.refusal)
         for position, call in enumerate(said.tool_calls or ()):
-            yield from self._call(call, position if choice.message else self._index(call))
+            self._blank = ""
+            self._calls.add(call, position if choice.message else None)
+            yield from self._tell_calls(all_of_them=False)
 
     def end(self) -> Iterator[Step]:
-        """The last part's end."""
+        """What was held back, and the last part's end. Raises UpstreamFailed where a call has no name."""
+        yield from self._tell_calls(all_of_them=True)
+        if self._calls.waiting and not (self._cut or self._stopped):
+            raise UpstreamFailed("The model's server made a call without a name. Send the request again.")
         if self.parts:
-            yield Ended(self.parts[-1], last=True)
+            yield from self._close(cut=self._cut and not self._calls.waiting)
 
     @property
     def _open_kind(self) -> PartKind | None:
         return self.parts[-1].kind if self.parts else None
 
-    def _grow(self, kind: PartKind, text: str, logprobs: list[dict[str, Any]]) -> Iterator[Step]:
+    def _say(self, content: str, *, plain: bool) -> Iterator[Step]:
+        if self._open_kind == "call" and not content.strip():
+            self._blank += content
+            return
+        text, self._blank = self._blank + content, ""
+        plain = plain and all(part.kind in {"text", "refusal"} for part in self.parts)
+        yield from self._grow("text", text, self._logprobs.take(text, otherwise_all=plain))
+
+    def _grow(self, kind: PartKind, text: str, logprobs: list[dict[str, Any]] | None = None) -> Iterator[Step]:
         if self._open_kind != kind:
+            yield from self._tell_calls(all_of_them=True)
             yield from self._begin(Part(kind, len(self.parts)))
+        yield self._more(text, logprobs or [])
+
+    def _more(self, text: str, logprobs: list[dict[str, Any]]) -> Grown:
         part = self.parts[-1]
         part.text += text
         part.logprobs += logprobs
-        yield Grown(part, text, logprobs)
+        return Grown(part, text, logprobs)
 
-    def _index(self, call: Call) -> int:
-        """Some servers give a chunk's calls no number; there each new id is the next call."""
-        if call.index is not None:
-            return call.index
-        if self._call_index is None:
-            return 0
-        return self._call_index + bool(call.id and call.id != self.parts[-1].call_id)
-
-    def _call(self, call: Call, index: int) -> Iterator[Step]:
-        if self._open_kind != "call" or index != self._call_index:
-            if self._call_index is not None and index <= self._call_index:
-                raise UpstreamFailed("The model's server mixed up the parts of two tool calls. Send the request again.")
-            self._call_index = index
-            name = (call.function and call.function.name) or ""
-            call_id = call.id or f"{self._call_prefix}_{index}"
-            yield from self._begin(Part("call", len(self.parts), call_id=call_id, name=name))
-        if call.function and call.function.arguments:
-            yield from self._grow("call", call.function.arguments, [])
+    def _tell_calls(self, *, all_of_them: bool) -> Iterator[Step]:
+        """The open call's arguments; the next ones only once that is whole, as its pieces and theirs may be mixed."""
+        calls = self._calls
+        while calls.waiting or calls.open:
+            if calls.open and (arguments := calls.open.take()):
+                yield self._more(arguments, [])
+            if not calls.waiting or (calls.open and not all_of_them and not self.parts[-1].is_whole_call):
+                return
+            if (call := calls.next(skip_nameless=all_of_them)) is None:
+                return
+            call_id = call.call_id or f"{self._call_prefix}_{call.index}"
+            yield from self._begin(Part("call", len(self.parts), call_id=call_id, name=call.name))
+            calls.open = call
 
     def _begin(self, part: Part) -> Iterator[Step]:
         if self.parts:
-            yield Ended(self.parts[-1])
+            yield from self._close(cut=False)
         self.parts.append(part)
         yield Begun(part)
 
+    def _close(self, *, cut: bool) -> Iterator[Step]:
+        """A call whose arguments break off was cut, wherever it stands; one whose arguments are whole was not."""
+        part = self.parts[-1]
+        if part.kind == "call":
+            self._calls.close()
+            if not part.text.strip() and not (cut or self._stopped):
+                yield self._more(NO_ARGUMENTS, [])
+            cut = not part.is_whole_call
+        part.cut = cut
+        yield Ended(part)
+
 
 def parts_of(choice: Choice, call_prefix: str) -> list[Part]:
-    """The parts of a whole answer."""
+    """The parts of a whole answer. Raises UpstreamFailed where a call has no name."""
     parts = AnswerParts(call_prefix)
-    for _ in parts.add(choice):
+    for _ in (*parts.add(choice), *parts.end()):
         pass
     return parts.parts

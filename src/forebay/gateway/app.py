@@ -2,6 +2,7 @@
 
 from litestar import Litestar
 
+from forebay.gateway.absent import absent_routes
 from forebay.gateway.inference import inference_routes
 from forebay.gateway.models import model_routes
 from forebay.gateway.operations import operation_routes
@@ -11,4 +12,4 @@ from forebay.web.app import build_app
 
 def create_app(parts: GatewayParts) -> Litestar:
     """All routes over `parts`."""
-    return build_app([*inference_routes(parts), *model_routes(parts), *operation_routes(parts)])
+    return build_app([*inference_routes(parts), *model_routes(parts), *operation_routes(parts), *absent_routes()])

@@ -32,10 +32,10 @@ class AssistantTurn:
 
     def take(self) -> Iterator[ChatMessage]:
         """The turn, if there is one; what comes next belongs to another."""
-        if self._texts or self._calls:
+        if self._thoughts or self._texts or self._calls:
             yield ChatMessage(
                 role="assistant",
-                content="\n".join(self._texts) if self._texts else None,
+                content=None if self._calls and not self._texts else "\n".join(self._texts),
                 reasoning_content="\n".join(self._thoughts) or None,
                 tool_calls=self._calls or None,
             )

@@ -5,8 +5,21 @@ from typing import Any
 import msgspec
 
 from forebay.api.decoding import bounded
+from forebay.api.errors import OPENAI_ERRORS
 from forebay.api.sse import SseEvent
-from forebay.core.errors import UpstreamFailed
+from forebay.core.errors import (
+    CapacityUnavailable,
+    ContextTooLong,
+    DeadlineExceeded,
+    ForebayError,
+    InternalError,
+    UpstreamFailed,
+)
+
+_KINDS: dict[str | None, type[ForebayError]] = {
+    OPENAI_ERRORS[kind][1]: kind for kind in (CapacityUnavailable, ContextTooLong, DeadlineExceeded, InternalError)
+}
+"""Code of an error in a stream → the error that it stays. Others, such as a refused key, are not the caller's."""
 
 
 class CalledFunction(msgspec.Struct, frozen=True):
@@ -26,6 +39,7 @@ class Said(msgspec.Struct, frozen=True):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    refusal: str | None = None
     tool_calls: list[Call] | None = None
 
     @property
@@ -52,6 +66,16 @@ class Choice(msgspec.Struct, frozen=True):
         return self.message or self.delta or Said()
 
     @property
+    def is_cut(self) -> bool:
+        """Whether it was ended by a limit or a filter."""
+        return self.finish_reason in {"length", "content_filter"}
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was ended by a stop text."""
+        return isinstance(self.stop_reason, str)
+
+    @property
     def token_logprobs(self) -> list[dict[str, Any]]:
         return (self.logprobs and self.logprobs.content) or []
 
@@ -65,12 +89,20 @@ class CompletionDetails(msgspec.Struct, frozen=True):
 
 
 class ChatUsage(msgspec.Struct, frozen=True):
-    """Token counts; what is not told is 0."""
+    """Token counts; what is not told, or null, is 0."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
     prompt_tokens_details: PromptDetails | None = None
     completion_tokens_details: CompletionDetails | None = None
+
+    @property
+    def input_tokens(self) -> int:
+        return self.prompt_tokens or 0
+
+    @property
+    def output_tokens(self) -> int:
+        return self.completion_tokens or 0
 
     @property
     def cached_tokens(self) -> int:
@@ -107,10 +139,10 @@ def read_answer(body: bytes) -> ChatAnswer:
 
 
 def read_chunk(event: SseEvent) -> ChatAnswer:
-    """One event of a stream, not its end mark. Raises UpstreamFailed where it tells of an error, or is no chunk."""
+    """One event of a stream, not its end mark. Raises the error that it tells of, or that it is no chunk."""
     chunk = _decoded(event.data)
     if chunk.error is not None:
-        raise UpstreamFailed(_message(chunk.error))
+        raise _kind(chunk.error)(_message(chunk.error))
     return chunk
 
 
@@ -121,6 +153,11 @@ def _decoded(data: bytes) -> ChatAnswer:
         raise UpstreamFailed(
             "The model's server answered with something other than a chat completion. Send the request again."
         ) from None
+
+
+def _kind(error: Any) -> type[ForebayError]:
+    code: Any = error.get("code") if isinstance(error, dict) else None
+    return _KINDS.get(code, UpstreamFailed) if isinstance(code, str) else UpstreamFailed
 
 
 def _message(error: Any) -> str:

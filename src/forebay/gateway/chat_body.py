@@ -7,13 +7,17 @@ import msgspec
 from forebay.api.chat import ChatCompletionRequest
 from forebay.api.decoding import FieldError, bounded
 from forebay.core.errors import InvalidRequest
+from forebay.gateway.field_names import FieldNames
 
 
-def chat_body(translate: Callable[[], ChatCompletionRequest]) -> bytes:
-    """The JSON object of what `translate` makes. Raises InvalidRequest where that cannot be asked."""
+def chat_body(translate: Callable[[], ChatCompletionRequest], names: FieldNames) -> bytes:
+    """The JSON object of what `translate` makes. Raises InvalidRequest, by the `names` of the request as it came, where
+    that cannot be asked.
+    """
     try:
         return msgspec.json.encode(translate())
     except FieldError as error:
-        raise InvalidRequest(bounded(f"{error.field}: {error}"), param=error.field) from None
+        param = names.of(error.field)
+        raise InvalidRequest(bounded(f"{param}: {error}"), param=param) from None
     except RecursionError:
         raise InvalidRequest("The request body is nested too deeply; flatten it.") from None

@@ -13,6 +13,7 @@ from forebay.api.messages import MessagesRequest
 from forebay.api.responses import ResponsesRequest
 from forebay.api.unknown_fields import ignored_fields_header
 from forebay.fleet.pool import Pool
+from forebay.gateway.caller import ANTHROPIC_KEY_HEADER
 from forebay.gateway.messages.problems import ANTHROPIC_REQUEST_ID, ExceptionHandlers, anthropic_exception_handlers
 from forebay.gateway.messages.translation import MessagesTranslation
 from forebay.gateway.responses.translation import ResponsesTranslation
@@ -57,7 +58,9 @@ def _responses(body: bytes, _pool: Pool) -> Translated:
 
 
 def _messages(body: bytes, pool: Pool) -> Translated:
-    translation = MessagesTranslation(body, key=secrets.token_hex(16), own_pool=pool.exact_fields)
+    translation = MessagesTranslation(
+        body, key=secrets.token_hex(16), own_pool=pool.exact_fields, extensions=pool.knows_extensions
+    )
     return translation, ignored_fields_header(body, MessagesRequest)
 
 
@@ -69,7 +72,7 @@ ENTRANCES = (
         name="messages",
         upstream="chat/completions",
         translate=_messages,
-        key_header="x-api-key",
+        key_header=ANTHROPIC_KEY_HEADER,
         request_id_header=ANTHROPIC_REQUEST_ID,
         exception_handlers=anthropic_exception_handlers(),
     ),

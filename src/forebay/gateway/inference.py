@@ -13,6 +13,7 @@ from forebay.api.decoding import decode
 from forebay.api.generation import ModelName
 from forebay.core.errors import ForebayError
 from forebay.fleet.pool import Pool
+from forebay.gateway.caller import caller
 from forebay.gateway.entrances import ENTRANCES, Entrance
 from forebay.gateway.parts import GatewayParts
 from forebay.gateway.translation import Translation
@@ -73,7 +74,7 @@ async def _admit(parts: GatewayParts, request: AnyRequest, entrance: Entrance) -
     """Who asks for what, and the pool that can answer. Raises the error that refuses it."""
     parts.door.require_open()
     # The key first: a stranger's body is not read.
-    principal = parts.authenticator.authenticate(_authorization(request, entrance))
+    principal = caller(parts.authenticator, request, entrance.key_header)
     require_json(request)
     body = await read_body(request, parts.body_limits)
     envelope = decode(body, Envelope)
@@ -92,31 +93,33 @@ async def _admit(parts: GatewayParts, request: AnyRequest, entrance: Entrance) -
     return Visit(entrance, asked, pool, translation, headers)
 
 
-def _authorization(request: AnyRequest, entrance: Entrance) -> str | None:
-    sent = request.headers.get("authorization")
-    key = request.headers.get(entrance.key_header) if entrance.key_header and not sent else None
-    return f"Bearer {key}" if key else sent
-
-
 async def _whole(parts: GatewayParts, visit: Visit) -> bytes:
     with parts.metrics.serving(visit.pool.name, visit.entrance.name), parts.door.enter():
-        async with parts.service.serve(visit.asked, visit.pool) as answer:
-            return visit.translation.whole(await answer.whole())
+        try:
+            async with parts.service.serve(visit.asked, visit.pool) as answer:
+                return visit.translation.whole(await answer.whole())
+        except ForebayError as error:
+            told = visit.translation.error(error)
+            if told is error:
+                raise
+            raise told from error
 
 
 async def _events(parts: GatewayParts, request: AnyRequest, visit: Visit) -> AsyncGenerator[bytes, None]:
     """What goes wrong before the first event is raised, what goes wrong later is told in the stream."""
     stream = visit.translation.stream()
-    begun = False
     try:
         with parts.metrics.serving(visit.pool.name, visit.entrance.name) as timer, parts.door.enter():
             async with parts.service.serve(visit.asked, visit.pool) as answer:
                 async for chunk in answer.events():
                     timer.chunk()
                     if told := stream.feed(chunk):
-                        begun = True
                         yield told
     except Exception as error:
-        if not begun:
+        told = visit.translation.error(error) if isinstance(error, ForebayError) else error
+        if stream.begun:
+            yield stream.failed(told if isinstance(told, ForebayError) else internal_error(told, request.scope))
+        elif told is error:
             raise
-        yield stream.failed(error if isinstance(error, ForebayError) else internal_error(error, request.scope))
+        else:
+            raise told from error

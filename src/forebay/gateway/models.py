@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from forebay.api.models import Model, ModelList
 from forebay.catalog.catalog import CatalogEntry
+from forebay.gateway.caller import ANTHROPIC_KEY_HEADER, caller
 from forebay.gateway.parts import GatewayParts
 from forebay.web.responses import json_response
 
@@ -22,12 +23,12 @@ def model_routes(parts: GatewayParts) -> list[HTTPRouteHandler]:
 
     @get("/v1/models")
     async def list_models(request: Request[Any, Any, Any]) -> ASGIResponse:
-        parts.authenticator.authenticate(request.headers.get("authorization"))
+        caller(parts.authenticator, request, ANTHROPIC_KEY_HEADER)
         return json_response(ModelList(data=[model(entry) for entry in parts.catalog.entries()]))
 
     @get("/v1/models/{model_id:path}")
     async def retrieve_model(request: Request[Any, Any, Any]) -> ASGIResponse:
-        parts.authenticator.authenticate(request.headers.get("authorization"))
+        caller(parts.authenticator, request, ANTHROPIC_KEY_HEADER)
         # A name may hold slashes, so it is what follows in the path, all of it.
         alias = str(request.path_params["model_id"]).removeprefix("/")
         return json_response(model(parts.catalog.resolve(alias)))

@@ -9,12 +9,19 @@ from forebay.core.errors import ForebayError
 class StreamTranslator(Protocol):
     """Translates one streamed answer."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether any event was made."""
+        ...
+
     def feed(self, chunk: bytes) -> bytes:
-        """The events to send on for `chunk`, whole events of the pool's. Raises UpstreamFailed."""
+        """The events to send on for `chunk`, whole events of the pool's. Raises the error that it tells of."""
         ...
 
     def failed(self, error: ForebayError) -> bytes:
-        """The events that tell, in a stream that has begun, that it ends with `error`."""
+        """The events that tell, in a stream that has begun, that it ends with `error`. Those that were made of a chunk
+        before it raised come first.
+        """
         ...
 
 
@@ -31,6 +38,10 @@ class Translation(Protocol):
         ...
 
     def stream(self) -> StreamTranslator: ...
+
+    def error(self, error: ForebayError) -> ForebayError:
+        """`error` of the pool in the words of the request as it came."""
+        ...
 
 
 class Verbatim:
@@ -49,9 +60,16 @@ class Verbatim:
     def stream(self) -> StreamTranslator:
         return _VerbatimStream()
 
+    def error(self, error: ForebayError) -> ForebayError:
+        return error
+
 
 class _VerbatimStream:
+    def __init__(self) -> None:
+        self.begun = False
+
     def feed(self, chunk: bytes) -> bytes:
+        self.begun = True
         return chunk
 
     def failed(self, error: ForebayError) -> bytes:

@@ -40,18 +40,24 @@ class FixedKeys:
 
 
 class Authenticator:
-    """Accepts `Bearer` keys of one store."""
+    """Accepts keys of one store."""
 
     def __init__(self, store: KeyStore) -> None:
         self._store = store
 
-    def authenticate(self, authorization: str | None) -> Principal:
-        """The principal of an `Authorization` header's value. Raises InvalidApiKey."""
-        if not authorization:
-            raise InvalidApiKey("No API key was sent. Send the header `Authorization: Bearer YOUR_KEY`.")
-        scheme, _, key = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not key.strip():
-            raise InvalidApiKey("The Authorization header is not of the form `Bearer YOUR_KEY`.")
+    def authenticate(
+        self, authorization: str | None, *, key: str | None = None, key_header: str | None = None
+    ) -> Principal:
+        """The principal of an `Authorization` header's value, or else of the `key` that came in the header
+        `key_header`, where one is taken. Raises InvalidApiKey.
+        """
+        if authorization:
+            scheme, _, key = authorization.partition(" ")
+            if scheme.lower() != "bearer" or not key.strip():
+                raise InvalidApiKey("The Authorization header is not of the form `Bearer YOUR_KEY`.")
+        if not key or not key.strip():
+            also = f" or `{key_header}: YOUR_KEY`" if key_header else ""
+            raise InvalidApiKey(f"No API key was sent. Send the header `Authorization: Bearer YOUR_KEY`{also}.")
         given = key_hash(key.strip())
         # Every stored hash is compared, each in constant time, so that the time tells nothing about a near miss.
         found = [stored.principal for stored in self._store.all_keys() if hmac.compare_digest(stored.hash, given)]

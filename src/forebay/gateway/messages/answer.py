@@ -29,24 +29,30 @@ class Stop:
     def __init__(self, stop_sequences: Sequence[str]) -> None:
         self._stop_sequences = stop_sequences
         self._finish_reason: str | None = None
-        self.sequence: str | None = None
+        self._sequence: str | None = None
 
     def note(self, choice: Choice) -> None:
         self._finish_reason = choice.finish_reason or self._finish_reason
         if isinstance(choice.stop_reason, str) and choice.stop_reason in self._stop_sequences:
-            self.sequence = choice.stop_reason
+            self._sequence = choice.stop_reason
 
-    def reason(self, parts: Sequence[Part]) -> StopReason:
-        """Some servers tell of a forced call as of a plain end; the parts say that there was one."""
+    def told(self, parts: Sequence[Part]) -> tuple[StopReason, str | None]:
+        """`stop_reason` and `stop_sequence` of the answer that has these parts."""
+        reason = self._reason([part for part in parts if part.kind == "call"])
+        return reason, self._sequence if reason == "stop_sequence" else None
+
+    def _reason(self, calls: Sequence[Part]) -> StopReason:
+        """Some servers tell of a forced call as of a plain end; a call that is whole says that there was one."""
         match self._finish_reason:
             case "length":
                 return "max_tokens"
             case "content_filter":
                 return "refusal"
-            case _ if any(part.kind == "call" for part in parts):
-                return "tool_use"
-            case _:
-                return "end_turn" if self.sequence is None else "stop_sequence"
+            case reason:
+                told_as_calls = bool(calls) and reason == "tool_calls"
+        if self._sequence is not None:
+            return "tool_use" if told_as_calls and not calls[-1].cut else "stop_sequence"
+        return "tool_use" if told_as_calls or (calls and not calls[-1].cut) else "end_turn"
 
 
 class MessageBuilder:
@@ -72,12 +78,13 @@ class MessageBuilder:
         parts = parts_of(choice, self.call_prefix)
         stop = self.stop()
         stop.note(choice)
+        reason, sequence = stop.told(parts)
         return msgspec.structs.replace(
             self.begun(),
             content=[block(part) for part in parts],
             usage=usage(answer.usage),
-            stop_reason=stop.reason(parts),
-            stop_sequence=stop.sequence,
+            stop_reason=reason,
+            stop_sequence=sequence,
         )
 
 
@@ -86,7 +93,7 @@ def block(part: Part) -> ContentBlock:
     match part.kind:
         case "reasoning":
             return ThinkingBlock(thinking=part.text)
-        case "text":
+        case "text" | "refusal":
             return TextBlock(text=part.text)
         case "call":
             return ToolUseBlock(id=part.call_id, name=part.name, input=_tool_input(part.text))
@@ -97,8 +104,8 @@ def usage(counted: ChatUsage | None) -> MessagesUsage:
     if counted is None:
         return MessagesUsage()
     return MessagesUsage(
-        input_tokens=max(0, counted.prompt_tokens - counted.cached_tokens),
-        output_tokens=counted.completion_tokens,
+        input_tokens=max(0, counted.input_tokens - counted.cached_tokens),
+        output_tokens=counted.output_tokens,
         cache_read_input_tokens=counted.cached_tokens,
     )
 

@@ -21,10 +21,17 @@ _KINDS = {
 def error_object(error: ForebayError) -> dict[str, str]:
     """Anthropic's `error` object, which is also what a stream that has begun ends with."""
     kind = _KINDS.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
-    return {"type": kind, "message": error.detail}
+    return {"type": kind, "message": _words(error)}
 
 
 def error_body(error: ForebayError, request_id: str) -> bytes:
     """The body of a response that tells of `error`."""
     body: dict[str, Any] = {"type": "error", "error": error_object(error), "request_id": request_id}
     return msgspec.json.encode(body)
+
+
+def _words(error: ForebayError) -> str:
+    """Anthropic's errors have no `param`: the text has to name the field."""
+    if error.param is None or error.param in error.detail:
+        return error.detail
+    return f"{error.param}: {error.detail}"

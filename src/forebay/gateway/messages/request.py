@@ -18,6 +18,7 @@ from forebay.api.tools import (
     ToolCall,
     ToolChoice,
 )
+from forebay.core.errors import InvalidRequest
 from forebay.gateway.assistant_turn import AssistantTurn
 
 ERROR_PREFIX = "Error: "
@@ -30,7 +31,7 @@ def chat_request(asked: wire.MessagesRequest, *, own_pool: bool) -> ChatCompleti
 
     `own_pool`: whether its pool is known to understand the template variable that turns thinking on and off.
     """
-    prefilled = asked.messages[-1].role == "assistant"
+    prefilled = asked.is_prefilled
     return ChatCompletionRequest(
         model=asked.model,
         messages=list(_messages(asked)),
@@ -39,7 +40,7 @@ def chat_request(asked: wire.MessagesRequest, *, own_pool: bool) -> ChatCompleti
         max_tokens=asked.max_tokens,
         temperature=asked.temperature,
         top_p=asked.top_p,
-        top_k=asked.top_k,
+        top_k=asked.top_k or None,
         stop=asked.stop_sequences or None,
         tools=[_tool(tool) for tool in asked.tools] if asked.tools else None,
         tool_choice=_tool_choice(asked),
@@ -51,6 +52,18 @@ def chat_request(asked: wire.MessagesRequest, *, own_pool: bool) -> ChatCompleti
         chat_template_kwargs=_template_variables(asked) if own_pool else None,
         user=asked.metadata.user_id if asked.metadata else None,
     )
+
+
+def require_no_extensions(asked: wire.MessagesRequest) -> None:
+    """Raise InvalidRequest where `asked` needs one of vLLM's extensions of chat completions."""
+    unknown = "the server behind this model is not known to do this (its pool has no `engine` that does)"
+    if asked.is_prefilled:
+        field = f"messages[{len(asked.messages) - 1}]"
+        raise InvalidRequest(
+            f"{field}: an assistant's turn at the end is continued, and {unknown}; end with a user's turn.", param=field
+        )
+    if asked.top_k:
+        raise InvalidRequest(f"top_k: {unknown}; leave it out.", param="top_k")
 
 
 def _messages(asked: wire.MessagesRequest) -> Iterator[ChatMessage]:
@@ -129,7 +142,7 @@ def _parallel(asked: wire.MessagesRequest) -> bool | None:
 
 
 def _response_format(asked: wire.MessagesRequest) -> ResponseFormat | None:
-    wanted = asked.output_config.format if asked.output_config else None
+    wanted = asked.format
     if wanted is None:
         return None
     schema = JsonSchemaFormat(name="answer", schema=wanted.schema, strict=True)

@@ -9,6 +9,7 @@ from forebay.api import sse
 from forebay.core.errors import ForebayError
 from forebay.gateway.answer_parts import AnswerParts, Begun, Ended, Grown, Part, Step
 from forebay.gateway.chat_answer import ChatUsage, read_chunk
+from forebay.gateway.event_buffer import EventBuffer
 from forebay.gateway.messages.answer import MessageBuilder, block, usage
 from forebay.gateway.messages.errors import error_object
 
@@ -20,24 +21,26 @@ class MessageStream:
         self._builder = builder
         self._parts = AnswerParts(builder.call_prefix)
         self._stop = builder.stop()
-        self._parser = sse.SseParser()
-        self._begun = False
+        self._events = EventBuffer(self._on)
         self._usage: ChatUsage | None = None
 
+    @property
+    def begun(self) -> bool:
+        return self._events.begun
+
     def feed(self, chunk: bytes) -> bytes:
-        """The events for `chunk`. Raises UpstreamFailed."""
-        return b"".join(told for event in self._parser.feed(chunk) for told in self._on(event))
+        """The events for `chunk`. Raises the error that it tells of."""
+        return self._events.feed(chunk)
 
     def failed(self, error: ForebayError) -> bytes:
-        return _event("error", error=error_object(error))
+        return self._events.rest() + _event("error", error=error_object(error))
 
     def _on(self, event: sse.SseEvent) -> Iterator[bytes]:
         if event.is_done:
             yield from self._end()
             return
         chunk = read_chunk(event)
-        if not self._begun:
-            self._begun = True
+        if not self.begun:
             yield _event("message_start", message=self._builder.begun())
         self._usage = chunk.usage or self._usage
         if choice := chunk.first:
@@ -48,7 +51,8 @@ class MessageStream:
     def _end(self) -> Iterator[bytes]:
         for step in self._parts.end():
             yield from self._step(step)
-        delta = {"stop_reason": self._stop.reason(self._parts.parts), "stop_sequence": self._stop.sequence}
+        reason, sequence = self._stop.told(self._parts.parts)
+        delta = {"stop_reason": reason, "stop_sequence": sequence}
         yield _event("message_delta", delta=delta, usage=usage(self._usage))
         yield _event("message_stop")
 
@@ -68,7 +72,7 @@ def _delta(part: Part, text: str) -> dict[str, str]:
     match part.kind:
         case "reasoning":
             return {"type": "thinking_delta", "thinking": text}
-        case "text":
+        case "text" | "refusal":
             return {"type": "text_delta", "text": text}
         case "call":
             return {"type": "input_json_delta", "partial_json": text}

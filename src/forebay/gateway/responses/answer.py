@@ -14,6 +14,7 @@ from forebay.api.responses_answer import (
     OutputItem,
     OutputMessage,
     OutputReasoning,
+    OutputRefusal,
     OutputText,
     OutputTokensDetails,
     ReasoningText,
@@ -25,7 +26,7 @@ from forebay.core.errors import ForebayError
 from forebay.gateway.answer_parts import Part, parts_of
 from forebay.gateway.chat_answer import ChatAnswer, ChatUsage
 
-_ITEM_PREFIXES = {"reasoning": "rs", "text": "msg", "call": "fc"}
+_ITEM_PREFIXES = {"reasoning": "rs", "text": "msg", "refusal": "msg", "call": "fc"}
 
 
 class ResponseBuilder:
@@ -70,7 +71,7 @@ class ResponseBuilder:
             self._begun,
             status="incomplete" if reason else "completed",
             incomplete_details=reason,
-            output=[self.item(part, item_status(reason, last=part is parts[-1])) for part in parts],
+            output=[self.ended(part) for part in parts],
             usage=_usage(answer.usage) if answer.usage else None,
             service_tier=answer.service_tier or UNSET,
         )
@@ -87,11 +88,15 @@ class ResponseBuilder:
             self._begun,
             status="failed",
             error=ResponseError(code="server_error", message=error.detail),
-            output=[self.item(part, item_status(None, last=False)) for part in parts[:-1]],
+            output=[self.ended(part) for part in parts[:-1]],
         )
 
     def item_id(self, part: Part) -> str:
         return f"{_ITEM_PREFIXES[part.kind]}_{self._key}_{part.position}"
+
+    def ended(self, part: Part) -> OutputItem:
+        """`part`, which has ended, as an item of the output."""
+        return self.item(part, "incomplete" if part.cut else "completed")
 
     def item(self, part: Part, status: ItemStatus) -> OutputItem:
         """`part` as an item of the output; one that is in progress is still empty."""
@@ -99,14 +104,25 @@ class ResponseBuilder:
         empty = status == "in_progress"
         match part.kind:
             case "reasoning":
-                content = [] if empty else [ReasoningText(text=part.text)]
-                return OutputReasoning(id=id_, content=content, status=status)
-            case "text":
-                texts = [] if empty else [OutputText(text=part.text, logprobs=part.logprobs)]
-                return OutputMessage(id=id_, content=texts, status=status)
+                return OutputReasoning(id=id_, content=[] if empty else [ReasoningText(text=part.text)], status=status)
+            case "text" | "refusal":
+                return OutputMessage(id=id_, content=[] if empty else [_said(part)], status=status)
             case "call":
                 arguments = "" if empty else part.text
                 return OutputCall(id=id_, call_id=part.call_id, name=part.name, arguments=arguments, status=status)
+
+
+def content_part(part: Part, *, whole: bool) -> OutputText | OutputRefusal | ReasoningText:
+    """The one content part of a part that is no call, still empty where it is not `whole`."""
+    if part.kind == "reasoning":
+        return ReasoningText(text=part.text if whole else "")
+    return _said(part) if whole else _said(Part(part.kind, part.position))
+
+
+def _said(part: Part) -> OutputText | OutputRefusal:
+    if part.kind == "refusal":
+        return OutputRefusal(refusal=part.text)
+    return OutputText(text=part.text, logprobs=part.logprobs)
 
 
 def incomplete_reason(finish_reason: str | None) -> IncompleteDetails | None:
@@ -118,11 +134,6 @@ def incomplete_reason(finish_reason: str | None) -> IncompleteDetails | None:
             return IncompleteDetails(reason="content_filter")
         case _:
             return None
-
-
-def item_status(reason: IncompleteDetails | None, *, last: bool) -> ItemStatus:
-    """Only the last item can have been cut off."""
-    return "incomplete" if reason and last else "completed"
 
 
 def _format(asked: ResponsesRequest) -> dict[str, Any]:
@@ -140,9 +151,9 @@ def _format(asked: ResponsesRequest) -> dict[str, Any]:
 
 def _usage(usage: ChatUsage) -> ResponseUsage:
     return ResponseUsage(
-        input_tokens=usage.prompt_tokens,
+        input_tokens=usage.input_tokens,
         input_tokens_details=InputTokensDetails(cached_tokens=usage.cached_tokens),
-        output_tokens=usage.completion_tokens,
+        output_tokens=usage.output_tokens,
         output_tokens_details=OutputTokensDetails(reasoning_tokens=usage.reasoning_tokens),
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+        total_tokens=usage.input_tokens + usage.output_tokens,
     )

@@ -85,7 +85,7 @@ def _message(item: InputItem) -> ChatMessage:
 def text_of(content: str | list[ContentPart] | None) -> str:
     """The text of all parts, joined by line ends."""
     if isinstance(content, list):
-        return "\n".join(part.text or "" for part in content)
+        return "\n".join(part.words for part in content)
     return content or ""
 
 

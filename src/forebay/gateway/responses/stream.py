@@ -7,11 +7,12 @@ import msgspec
 
 from forebay.api import sse
 from forebay.api.errors import openai_error
-from forebay.api.responses_answer import OutputText, ReasoningText, Response
+from forebay.api.responses_answer import Response
 from forebay.core.errors import ForebayError
 from forebay.gateway.answer_parts import AnswerParts, Begun, Ended, Grown, Part, Step
 from forebay.gateway.chat_answer import ChatAnswer, read_chunk
-from forebay.gateway.responses.answer import ResponseBuilder, incomplete_reason, item_status
+from forebay.gateway.event_buffer import EventBuffer
+from forebay.gateway.responses.answer import ResponseBuilder, content_part
 
 
 class ResponseStream:
@@ -20,29 +21,33 @@ class ResponseStream:
     def __init__(self, builder: ResponseBuilder) -> None:
         self._builder = builder
         self._parts = AnswerParts(self._builder.call_prefix)
-        self._parser = sse.SseParser()
+        self._events = EventBuffer(self._on)
         self._sequence_number = 0
         self._finish_reason: str | None = None
         self._last = ChatAnswer()
         """The latest usage and tier."""
 
+    @property
+    def begun(self) -> bool:
+        return self._events.begun
+
     def feed(self, chunk: bytes) -> bytes:
-        """The events for `chunk`. Raises UpstreamFailed."""
-        return b"".join(told for event in self._parser.feed(chunk) for told in self._on(event))
+        """The events for `chunk`. Raises the error that it tells of."""
+        return self._events.feed(chunk)
 
     def failed(self, error: ForebayError) -> bytes:
         """OpenAI's documents have the error's fields in the event itself, its clients look for them in `error`."""
         response = self._builder.failed(self._parts.parts, error)
         told = openai_error(error)
         fields = {"code": told["code"], "message": told["message"], "param": told["param"], "error": told}
-        return self._lifecycle("failed", response) + self._event("error", **fields)
+        return self._events.rest() + self._lifecycle("failed", response) + self._event("error", **fields)
 
     def _on(self, event: sse.SseEvent) -> Iterator[bytes]:
         if event.is_done:
             yield from self._end()
             return
         chunk = read_chunk(event)
-        if self._sequence_number == 0:
+        if not self.begun:
             yield self._lifecycle("created", self._builder.begun())
             yield self._lifecycle("in_progress", self._builder.begun())
         self._last = ChatAnswer(
@@ -65,11 +70,11 @@ class ResponseStream:
                 item = self._builder.item(part, "in_progress")
                 yield self._event("response.output_item.added", output_index=part.position, item=item)
                 if part.kind != "call":
-                    yield self._part_event("response.content_part.added", part, part=_content(part, whole=False))
+                    yield self._part_event("response.content_part.added", part, part=content_part(part, whole=False))
             case Grown(part, text, logprobs):
                 yield self._delta(part, text, logprobs)
-            case Ended(part, last):
-                yield from self._ended(part, last=last)
+            case Ended(part):
+                yield from self._ended(part)
 
     def _delta(self, part: Part, text: str, logprobs: list[dict[str, Any]]) -> bytes:
         match part.kind:
@@ -77,22 +82,26 @@ class ResponseStream:
                 return self._part_event("response.reasoning_text.delta", part, delta=text)
             case "text":
                 return self._part_event("response.output_text.delta", part, delta=text, logprobs=logprobs)
+            case "refusal":
+                return self._part_event("response.refusal.delta", part, delta=text)
             case "call":
                 return self._item_event("response.function_call_arguments.delta", part, delta=text)
 
-    def _ended(self, part: Part, *, last: bool) -> Iterator[bytes]:
+    def _ended(self, part: Part) -> Iterator[bytes]:
         match part.kind:
             case "reasoning":
                 yield self._part_event("response.reasoning_text.done", part, text=part.text)
             case "text":
                 yield self._part_event("response.output_text.done", part, text=part.text, logprobs=part.logprobs)
+            case "refusal":
+                yield self._part_event("response.refusal.done", part, refusal=part.text)
             case "call":
                 yield self._item_event(
                     "response.function_call_arguments.done", part, name=part.name, arguments=part.text
                 )
         if part.kind != "call":
-            yield self._part_event("response.content_part.done", part, part=_content(part, whole=True))
-        item = self._builder.item(part, item_status(incomplete_reason(self._finish_reason), last=last))
+            yield self._part_event("response.content_part.done", part, part=content_part(part, whole=True))
+        item = self._builder.ended(part)
         yield self._event("response.output_item.done", output_index=part.position, item=item)
 
     def _lifecycle(self, what: str, response: Response) -> bytes:
@@ -109,10 +118,3 @@ class ResponseStream:
         data = msgspec.json.encode({"type": type_, "sequence_number": self._sequence_number, **fields})
         self._sequence_number += 1
         return sse.event(data, type_)
-
-
-def _content(part: Part, *, whole: bool) -> OutputText | ReasoningText:
-    text = part.text if whole else ""
-    if part.kind == "reasoning":
-        return ReasoningText(text=text)
-    return OutputText(text=text, logprobs=part.logprobs if whole else [])

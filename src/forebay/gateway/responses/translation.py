@@ -4,11 +4,27 @@ import msgspec
 
 from forebay.api.decoding import decode
 from forebay.api.responses import ResponsesRequest
+from forebay.core.errors import ForebayError
 from forebay.gateway.chat_answer import read_answer
 from forebay.gateway.chat_body import chat_body
+from forebay.gateway.field_names import FieldName, FieldNames
 from forebay.gateway.responses.answer import ResponseBuilder
 from forebay.gateway.responses.request import chat_request
 from forebay.gateway.responses.stream import ResponseStream
+
+FIELD_NAMES = FieldNames(
+    [
+        FieldName(r"response_format\.json_schema", "text.format"),
+        FieldName(r"response_format", "text.format"),
+        FieldName(r"tools\[(\d+)\]\.function", r"tools[\1]"),
+        FieldName(r"tool_choice\.function", "tool_choice"),
+        FieldName(r"max_(completion_)?tokens", "max_output_tokens"),
+        FieldName(r"reasoning_effort", "reasoning.effort"),
+        # Not every item is a message: the place is not the same.
+        FieldName(r"messages(\[\d+\][][\w.]*)?", "input"),
+    ],
+    limit="max_output_tokens",
+)
 
 
 class ResponsesTranslation:
@@ -20,7 +36,7 @@ class ResponsesTranslation:
     def __init__(self, body: bytes, *, key: str, created_at: int) -> None:
         asked = decode(body, ResponsesRequest)
         self._builder = ResponseBuilder(asked, key=key, created_at=created_at)
-        self._body = chat_body(lambda: chat_request(asked))
+        self._body = chat_body(lambda: chat_request(asked), FIELD_NAMES)
 
     @property
     def body(self) -> bytes:
@@ -31,3 +47,6 @@ class ResponsesTranslation:
 
     def stream(self) -> ResponseStream:
         return ResponseStream(self._builder)
+
+    def error(self, error: ForebayError) -> ForebayError:
+        return FIELD_NAMES.error(error)
