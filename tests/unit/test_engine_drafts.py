@@ -69,11 +69,3 @@ def test_draws_that_depend_on_what_was_drawn_are_made_one_by_one(changed: dict[s
     assert add(core, greedy(**changed)).drafting is None
     assert add(core, greedy()).drafting is not None
     assert add(core, greedy(), FixedGrammar([only(1)])).drafting is None
-
-
-def test_wrong_guesses_are_remembered():
-    core = guessing([(token + 1) % VOCAB for token in SAID])
-    generation = add(core, greedy())
-    updates(core, generation)
-    assert generation.drafting is not None
-    assert generation.drafting.acceptance < 0.3

@@ -62,20 +62,38 @@ def test_nothing_to_guess_is_nothing_to_try():
     assert draft_lengths([0.9], [0], 1, FLAT) == [0]
 
 
-def test_a_sequence_whose_guesses_fail_stops_guessing_and_tries_again_later():
-    costs = StepCosts((1, 2, 64), (1.0, 1.3, 60.0))
-    drafting = Drafting([1, 2, 1, 2])
-
-    def wanted() -> int:
-        return draft_lengths([drafting.acceptance], [4], 1, costs)[0]
-
-    assert wanted() > 0
+def test_acceptance_is_learned_from_guesses_that_were_tried_and_from_those_that_were_not():
+    drafting = Drafting([1, 2] * 10)
+    start = drafting.acceptance
     for _ in range(10):
-        drafting.note(tried=4, accepted=0)
-    assert wanted() == 0
-    for _ in range(200):
-        drafting.note(tried=0, accepted=0)
-    assert wanted() > 0
+        drafting.guess(4)
+        drafting.learn([1], tried=0)
+        drafting.guess(4)
+        drafting.learn([2], tried=0)
+    often_right = drafting.acceptance
+    assert often_right > 0.95 > start
+    drafting.guess(4)
+    drafting.learn([1, 2, 9], tried=4)
+    assert drafting.acceptance < often_right
+    for token in range(50, 60):
+        drafting.guess(4)
+        drafting.learn([token], tried=0)
+    assert drafting.acceptance < often_right
+
+
+def test_without_a_guess_there_is_nothing_to_learn():
+    drafting = Drafting([1, 2, 3])
+    before = drafting.acceptance
+    assert drafting.guess(4) == []
+    drafting.learn([4], tried=0)
+    assert drafting.acceptance == before
+
+
+def test_a_change_of_size_is_a_cost_of_guesses_alone():
+    free, dear = StepCosts((1, 64), (1.0, 1.0)), StepCosts((1, 64), (1.0, 1.0), change_s=9.0)
+    assert draft_lengths([0.9], [4], 1, free) == [4]
+    assert draft_lengths([0.9], [4], 1, dear) == [0]
+    assert (may_pay(1, free), may_pay(1, dear)) == (True, False)
 
 
 def test_a_guess_is_no_longer_than_what_may_still_come():

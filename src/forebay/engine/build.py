@@ -21,7 +21,7 @@ _GIB = 1024**3
 _MIN_PREFILL_TOKENS = 16
 """What a step always has left for prompts, however many sequences decode in it."""
 _CALIBRATION_TOKENS = 64
-_CALIBRATION_SIZES = (1, 2, 4, 8, 16)
+_CALIBRATION_SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 
 
 def build_engine(model: ModelFiles, settings: EngineSettings, clock: Clock) -> AsyncEngine:
@@ -73,7 +73,9 @@ def measure_step_costs(runner: ModelRunner) -> StepCosts:
     most = runner.capacity.num_blocks * runner.capacity.block_size
     sizes = tuple(size for size in _CALIBRATION_SIZES if size <= most)
     steps = [[_calibration_slice(runner, size, num_sampled=size)] for size in sizes]
-    return StepCosts(sizes, tuple(_fastest_s(lambda step=step: runner.run(step)) for step in steps))
+    seconds = tuple(_fastest_s(lambda step=step: runner.run(step)) for step in steps)
+    in_turn_s = _fastest_s(lambda: [runner.run(step) for step in steps])
+    return StepCosts(sizes, seconds, max(in_turn_s - sum(seconds), 0.0) / len(sizes))
 
 
 def _calibration_slice(runner: ModelRunner, tokens: int, num_sampled: int) -> SequenceSlice:

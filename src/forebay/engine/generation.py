@@ -182,8 +182,7 @@ class Generation:
             self._fail(error)
         token_ids = tuple(self._output.token_ids)
         if self.drafting is not None:
-            self.drafting.note(num_drafts, num_verified)
-            self.drafting.push(token_ids)
+            self.drafting.learn(token_ids, num_drafts)
         return Advance(token_ids, num_verified)
 
     def _take_drawn(self, drawn: Sequence[Drawn], num_drafts: int) -> int:

@@ -15,11 +15,11 @@ _LONGEST_MEMORY = 4096
 """Tokens of a prompt that are looked at, the last ones: a few milliseconds of work."""
 MAX_DRAFT = 8
 """Guesses of one step."""
-_PRIOR = 0.5
-_MEMORY = 0.85
-"""How much of the acceptance rate one more outcome leaves; after a dozen the old ones hardly count."""
-_RECOVERY = 0.01
-"""How fast a rate that kept a sequence from guessing goes back to the prior, so that it tries again."""
+_PRIOR = 0.3
+_MEMORY = 0.8
+"""How much of the acceptance rate one more outcome leaves; after ten the old ones hardly count."""
+_LEAST_GAIN = 1.1
+"""What guesses must promise: times are measured on a machine that does other things too."""
 
 
 class PromptLookup:
@@ -52,30 +52,32 @@ class PromptLookup:
 
 
 class Drafting:
-    """One generation's guesses and how they have done."""
+    """One generation's guesses and how they have done. Those that are not tried are learned from as well."""
 
     def __init__(self, token_ids: Sequence[int]) -> None:
         self._lookup = PromptLookup()
         self._not_looked_at = list(token_ids[-_LONGEST_MEMORY:])
+        self._guess: list[int] = []
         self.acceptance = _PRIOR
         """The chance that a guessed token is right when those before it are."""
-
-    def push(self, token_ids: Sequence[int]) -> None:
-        """Add what has become known."""
-        self._not_looked_at += token_ids
 
     def guess(self, most: int) -> list[int]:
         """What may come next, `most` tokens of it at most."""
         self._lookup.push(self._not_looked_at)
         self._not_looked_at = []
-        return self._lookup.guess(min(most, MAX_DRAFT))
+        self._guess = self._lookup.guess(min(most, MAX_DRAFT))
+        return self._guess
 
-    def note(self, tried: int, accepted: int) -> None:
-        """Learn from a step that tried `tried` guesses, of which the first `accepted` were right."""
-        if tried == 0:
-            self.acceptance += _RECOVERY * (_PRIOR - self.acceptance)
-        for right in [True] * accepted + [False] * (accepted < tried):
+    def learn(self, token_ids: Sequence[int], tried: int) -> None:
+        """Add what has come, and see how the last guess has done: its first `tried` tokens, or, where none was tried,
+        the first."""
+        self._not_looked_at += token_ids
+        for guessed, token_id in zip(self._guess[: max(tried, 1)], token_ids, strict=False):
+            right = guessed == token_id
             self.acceptance = _MEMORY * self.acceptance + (1 - _MEMORY) * right
+            if not right:
+                break
+        self._guess = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,12 @@ class StepCosts:
 
     sizes: tuple[int, ...]
     seconds: tuple[float, ...]
+    change_s: float = 0.0
+    """What a step takes longer that has another size than the one before, as one with guesses mostly has."""
+
+    def rate(self, num_decodes: int, num_guesses: int, expected: float) -> float:
+        """Tokens a second of a step that decodes so many, tries so many guesses, and is expected to bring so much."""
+        return expected / (self.of(num_decodes + num_guesses) + (self.change_s if num_guesses else 0.0))
 
     def of(self, num_tokens: int) -> float:
         """Seconds, interpolated; beyond the largest size in proportion."""
@@ -96,8 +104,10 @@ class StepCosts:
 
 
 def may_pay(num_decodes: int, costs: StepCosts) -> bool:
-    """Whether a guess that is certainly right would be worth its place in a step of so many decodes."""
-    return costs.of(num_decodes + 1) / costs.of(num_decodes) < (num_decodes + 1) / num_decodes
+    """Whether guesses that are certainly right would be worth their place in a step of so many decodes."""
+    plain = costs.rate(num_decodes, 0, num_decodes)
+    most = MAX_DRAFT * num_decodes
+    return any(costs.rate(num_decodes, n, num_decodes + n) > plain * _LEAST_GAIN for n in range(1, most + 1))
 
 
 def draft_lengths(acceptance: Sequence[float], most: Sequence[int], num_decodes: int, costs: StepCosts) -> list[int]:
@@ -110,12 +120,12 @@ def draft_lengths(acceptance: Sequence[float], most: Sequence[int], num_decodes:
         ((rate**depth, index) for index, rate in enumerate(acceptance) for depth in range(1, most[index] + 1)),
         reverse=True,
     )
-    best_rate = num_decodes / costs.of(num_decodes)
+    best_rate = costs.rate(num_decodes, 0, num_decodes) * _LEAST_GAIN
     best_count = 0
     expected = float(num_decodes)
     for count, (chance, _) in enumerate(chances, start=1):
         expected += chance
-        rate = expected / costs.of(num_decodes + count)
+        rate = costs.rate(num_decodes, count, expected)
         if rate > best_rate:
             best_rate, best_count = rate, count
     lengths = [0] * len(acceptance)
