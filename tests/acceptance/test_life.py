@@ -107,13 +107,19 @@ def test_with_two_replicas_the_death_of_one_is_not_noticed(tmp_path: Path) -> No
     write_configuration(tmp_path, replicas=2, probe_interval_s=0.3)
     with platform_of(tmp_path) as process:
         first, second = process.children()
-        os.kill(first, signal.SIGKILL)
+        kill_whole(first)
         for _ in range(20):
             assert ask(process)
         until("both are ready", lambda: ready_replicas(process) == 2, process.process, process.output)
-        os.kill(second, signal.SIGKILL)
+        kill_whole(second)
         for _ in range(20):
             assert ask(process)
+
+
+def kill_whole(pid: int) -> None:
+    """A process that is dying still takes connections while its memory is given back; what it takes then breaks off."""
+    os.kill(pid, signal.SIGKILL)
+    until("the killed one is gone", lambda: not alive(pid), limit_s=20)
 
 
 def test_a_killed_gateway_leaves_no_child(small: ForebayProcess) -> None:
