@@ -1,7 +1,6 @@
 """One engine step, synchronous: schedule, move blocks, run the model, draw tokens, say what came of it."""
 
 import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -156,10 +155,9 @@ class EngineCore:
         return rows or self._late_rows(late)
 
     def _late_rows(self, late: Sequence[tuple[Generation, int]]) -> list[_Row]:
-        deadline = time.monotonic() + LATE_MASK_WAIT_S
         rows: list[_Row] = []
         for generation, index in late:
-            ready, mask = generation.grammar_mask(max(deadline - time.monotonic(), 0.0))
+            ready, mask = generation.grammar_mask(LATE_MASK_WAIT_S / len(late))
             if ready:
                 rows.append(_Row(index, generation, 0, mask))
         return rows
