@@ -15,7 +15,6 @@ from forebay.core.errors import InvalidRequest
 from forebay.engine.grammar.compiler import MOST_GRAMMARS, GrammarCompiler
 from forebay.engine.grammar.matcher import GrammarError
 from forebay.engine.grammar.schema_blame import blame
-from forebay.engine.grammar.sources import choice, lark_text
 from forebay.engine.request import Grammar
 from forebay.modelfiles.model import ModelFiles
 from forebay.modelfiles.tokenizer import ModelTokenizer
@@ -35,6 +34,10 @@ def compiler(smollm: ModelFiles) -> Iterator[GrammarCompiler]:
 @pytest.fixture(scope="module")
 def walker(smollm: ModelFiles) -> Walker:
     return Walker(smollm.tokenizer, smollm.eos_token_ids)
+
+
+def choice(texts: list[str]) -> Grammar:
+    return Grammar("choice", json.dumps(texts))
 
 
 def lark(source: str) -> Grammar:
@@ -256,16 +259,6 @@ def test_a_text_written_like_an_added_token_is_spelled_out(compiler: GrammarComp
         for each in forced:
             matcher.accept(each)
     assert not follows(compiled, walker.tokenizer.encode("<|im_start|>abc", add_special_tokens=False))
-
-
-def test_a_lark_text_has_the_added_tokens_that_the_tokenizer_has(
-    compiler: GrammarCompiler, smollm: ModelFiles, walker: Walker
-) -> None:
-    text = '<|im_start|>say "🎉"\n\x7f'
-    assert lark_text(text, smollm.tokenizer).startswith("<[1]> ")
-    compiled = compiler.compile(lark(f"start: {lark_text(text, smollm.tokenizer)}"))
-    assert matches(compiled, walker, text)
-    assert lark_text("plain", smollm.tokenizer) == '"plain"'
 
 
 def test_forced_tokens_are_what_must_follow(compiler: GrammarCompiler, smollm: ModelFiles) -> None:

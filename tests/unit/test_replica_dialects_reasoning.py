@@ -137,6 +137,13 @@ def test_without_reasoning_the_form_begins_at_once() -> None:
     assert plan(plain).grammar_for("") is None
 
 
+def test_a_lark_text_that_looks_like_gbnf_is_joined_with_reasoning() -> None:
+    model = model_with(HERMES, tokens=THINK_MARKS)
+    grammar = plan(model, structured_outputs={"grammar": 'start: "a ::= b"'}).grammar_for("")
+    assert grammar is not None
+    assert 'start: "a ::= b"' in grammar.source
+
+
 def test_gbnf_cannot_be_joined_with_reasoning() -> None:
     model = model_with(HERMES, tokens=THINK_MARKS)
     fields: dict[str, object] = {"structured_outputs": {"grammar": 'root ::= "a"'}}

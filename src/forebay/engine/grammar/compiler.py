@@ -11,9 +11,9 @@ none of the form `\\u0041`. That also holds for JSON schemas inside a Lark gramm
 
 What stands in Lark for a token of its own (which is how an added token, special or not, is drawn) is `<|name|>` where
 the token is written so, `<name>` likewise, or `<[17]>` by its id. A string such as `"<tool_call>"` only ever stands for
-ordinary tokens, even where the tokenizer has an added token of that text; `sources.lark_text` writes a text with the
-added tokens that it has. An end token of the model in a grammar ends the text there. Where the grammar is complete, all
-end tokens are allowed, without being written. A token in a grammar cannot be part of an upper-case (terminal) rule.
+ordinary tokens, even where the tokenizer has an added token of that text. An end token of the model in a grammar ends
+the text there. Where the grammar is complete, all end tokens are allowed, without being written. A token in a grammar
+cannot be part of an upper-case (terminal) rule.
 
 What a grammar may cost is bounded: by what `json_schema` and `lark` refuse, and for the rest by the library's limits.
 """

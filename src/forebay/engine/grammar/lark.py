@@ -32,7 +32,7 @@ def ready_lark(source: str) -> str:
     """The grammar for the library; raises InvalidRequest for what GBNF cannot be read as, for a JSON schema in it that
     cannot be enforced, and for too many rules.
     """
-    if any(match["gbnf"] for match in _GBNF.finditer(source)):
+    if is_gbnf(source):
         source = _from_gbnf(source)
     kept: list[str] = []
     nesting, alternatives, end = 0, 0, 0
@@ -61,6 +61,11 @@ def schemas_in(source: str) -> Iterator[str]:
             text, end = _embedded(source, end)
             if match["json"]:
                 yield text
+
+
+def is_gbnf(source: str) -> bool:
+    """Whether a grammar is written in GBNF and not in Lark: by its rules' `::=`, outside of texts and comments."""
+    return any(match["gbnf"] for match in _GBNF.finditer(source))
 
 
 _GBNF = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|(?P<gbnf>::=)')

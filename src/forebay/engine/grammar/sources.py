@@ -1,6 +1,7 @@
-"""Each kind of `Grammar` as the library's own form, and pieces to build Lark grammars from."""
+"""Each kind of `Grammar` as the library's own form."""
 
 import json
+from collections.abc import Sequence
 from typing import cast
 
 from llguidance import LLMatcher
@@ -9,7 +10,6 @@ from forebay.core.errors import InvalidRequest
 from forebay.engine.grammar.json_schema import enforceable
 from forebay.engine.grammar.lark import ready_lark
 from forebay.engine.request import Grammar
-from forebay.modelfiles.tokenizer import ModelTokenizer
 
 MOST_SOURCE_CHARS = 256 * 1024
 MOST_CHOICES = 10_000
@@ -29,36 +29,9 @@ def library_source(grammar: Grammar) -> str:
         case "regex":
             return LLMatcher.grammar_from_regex(grammar.source)
         case "choice":
-            return LLMatcher.grammar_from_regex("|".join(map(_escaped, _choices(grammar.source))))
+            return LLMatcher.grammar_from_regex(any_of(_choices(grammar.source)))
         case "lark":
             return LLMatcher.grammar_from_lark(ready_lark(grammar.source))
-
-
-def choice(texts: list[str]) -> Grammar:
-    """Exactly one of `texts`."""
-    return Grammar("choice", json.dumps(texts))
-
-
-def lark_text(text: str, tokenizer: ModelTokenizer) -> str:
-    """A Lark expression for exactly `text` (not empty), in which the tokenizer's added tokens are those tokens.
-
-    A plain Lark string only ever stands for ordinary tokens: a model that was trained to write `<tool_call>` as one
-    token would have to spell it out.
-    """
-    added = tokenizer.added_tokens
-    parts: list[str] = []
-    plain = ""
-    at = 0
-    while at < len(text):
-        found = max((name for name in added if name and text.startswith(name, at)), key=len, default=None)
-        if found is None:
-            plain += text[at]
-            at += 1
-            continue
-        parts += [*([json.dumps(plain)] if plain else []), f"<[{added[found]}]>"]
-        plain = ""
-        at += len(found)
-    return " ".join([*parts, *([json.dumps(plain)] if plain else [])])
 
 
 def _json_source(text: str) -> str:
@@ -78,6 +51,11 @@ def _choices(source: str) -> list[str]:
     return choices
 
 
-def _escaped(text: str) -> str:
-    """A regular expression for `text` alone."""
-    return "".join(char if char.isalnum() else f"\\x{{{ord(char):X}}}" for char in text)
+def any_of(texts: Sequence[str]) -> str:
+    """A regular expression for exactly one of `texts`; thousands of them do not slow it down, as they would a grammar's
+    alternatives."""
+    return "|".join("".join(map(_escaped, text)) for text in texts)
+
+
+def _escaped(character: str) -> str:
+    return character if character.isalnum() else f"\\x{{{ord(character):X}}}"

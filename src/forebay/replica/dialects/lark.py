@@ -1,11 +1,13 @@
 """Pieces of grammars in llguidance's Lark dialect."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
 from forebay.core.errors import InvalidRequest
+from forebay.engine.grammar.lark import is_gbnf
+from forebay.engine.grammar.sources import any_of
 from forebay.engine.request import Grammar
 
 TokenId = Callable[[str], int | None]
@@ -13,7 +15,6 @@ TokenId = Callable[[str], int | None]
 
 _PATTERN_PART = re.compile(r"\\?\n|\\.|/")
 _WRITTEN = {"\n": r"\n", "\\\n": r"\n", "/": r"\/"}
-_GBNF_RULE = "::="
 
 
 def literal(text: str) -> str:
@@ -36,11 +37,6 @@ def pattern(regex: str) -> str:
     return "/" + _PATTERN_PART.sub(lambda found: _WRITTEN.get(found[0], found[0]), regex) + "/"
 
 
-def one_of(texts: Sequence[str]) -> str:
-    """Exactly one of `texts`; as a pattern, which thousands of them do not slow down."""
-    return pattern("|".join("".join(map(_escaped, text)) for text in texts))
-
-
 def expression(grammar: Grammar) -> str:
     """What `grammar` matches, as a part of another grammar. Raises InvalidRequest for GBNF."""
     match grammar.kind:
@@ -51,9 +47,9 @@ def expression(grammar: Grammar) -> str:
         case "regex":
             return pattern(grammar.source)
         case "choice":
-            return one_of(msgspec.json.decode(grammar.source, type=list[str]))
+            return pattern(any_of(msgspec.json.decode(grammar.source, type=list[str])))
         case "lark":
-            if _GBNF_RULE in grammar.source:
+            if is_gbnf(grammar.source):
                 raise InvalidRequest(
                     "structured_outputs.grammar: GBNF cannot be joined with the calls of tools or with reasoning: "
                     "write the grammar in llguidance's Lark dialect, or switch those off (`tool_choice` 'none', "
@@ -61,7 +57,3 @@ def expression(grammar: Grammar) -> str:
                     param="structured_outputs.grammar",
                 )
             return "%lark {\n" + grammar.source + "\n}"
-
-
-def _escaped(character: str) -> str:
-    return character if character.isalnum() else f"\\x{{{ord(character):X}}}"
