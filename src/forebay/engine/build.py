@@ -21,7 +21,7 @@ _GIB = 1024**3
 _MIN_PREFILL_TOKENS = 16
 """What a step always has left for prompts, however many sequences decode in it."""
 _CALIBRATION_TOKENS = 64
-_CALIBRATION_SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+_CALIBRATION_SIZES = (1, 2, 4, 5, 8, 16)
 
 
 def build_engine(model: ModelFiles, settings: EngineSettings, clock: Clock) -> AsyncEngine:
