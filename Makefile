@@ -56,7 +56,7 @@ COMPILE = $(BIN)/python -m uv pip compile --system-certs --quiet --universal --p
 
 lock: $(BIN)/.uv-$(UV_VERSION)
 	$(COMPILE) $(ARGS) pyproject.toml --output-file requirements.lock
-	$(COMPILE) $(ARGS) pyproject.toml --group dev --constraints requirements.lock --output-file requirements-dev.lock
+	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group dev --constraints requirements.lock --output-file requirements-dev.lock
 	$(COMPILE) $(ARGS) --group clients --output-file requirements-clients.lock
 
 # Marked before anything is in it, so that one whose making breaks off is made anew.
