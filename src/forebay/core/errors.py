@@ -4,21 +4,38 @@ One tree. Each class has a stable `type` (the last part of its RFC 9457 problem 
 instance says what was wrong (`detail`), where (`param`) and, where waiting helps, how long (`retry_after_s`, seconds).
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
 class ForebayError(Exception):
-    """Root of the tree. Only its subclasses are raised."""
+    """Root of the tree. Only its subclasses are raised.
+
+    `should_retry` says what a client's automatic retry should do, where that is known better than by the status;
+    `members` are further members of the problem, `headers` further headers of the response that tells of it.
+    """
 
     type: ClassVar[str]
     status: ClassVar[int]
     title: ClassVar[str]
 
-    def __init__(self, detail: str, *, param: str | None = None, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        detail: str,
+        *,
+        param: str | None = None,
+        retry_after_s: float | None = None,
+        should_retry: bool | None = None,
+        members: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.param = param
         self.retry_after_s = retry_after_s
+        self.should_retry = should_retry
+        self.members = members or {}
+        self.headers = headers or {}
 
 
 class InvalidRequest(ForebayError):
@@ -53,6 +70,14 @@ class InvalidApiKey(ForebayError):
     title = "Invalid API key"
 
 
+class BudgetExhausted(ForebayError):
+    """The month's budget of a quota does not cover the request."""
+
+    type = "budget-exhausted"
+    status = 402
+    title = "Budget exhausted"
+
+
 class PermissionDenied(ForebayError):
     """The key is known but may not do this."""
 
@@ -67,6 +92,14 @@ class ModelNotFound(ForebayError):
     type = "model-not-found"
     status = 404
     title = "Model not found"
+
+
+class ResourceNotFound(ForebayError):
+    """Nothing of that kind has that id."""
+
+    type = "resource-not-found"
+    status = 404
+    title = "Resource not found"
 
 
 class RouteNotFound(ForebayError):
@@ -93,6 +126,30 @@ class RequestTimeout(ForebayError):
     title = "Request timeout"
 
 
+class Conflict(ForebayError):
+    """What is asked for does not go together with what is there; the detail says with what."""
+
+    type = "conflict"
+    status = 409
+    title = "Conflict"
+
+
+class RequestRepeated(ForebayError):
+    """A request with this `Idempotency-Key` came before; it runs once."""
+
+    type = "request-repeated"
+    status = 409
+    title = "Request repeated"
+
+
+class PreconditionFailed(ForebayError):
+    """The resource is not in the state that `If-Match` names: someone else has changed it."""
+
+    type = "precondition-failed"
+    status = 412
+    title = "Precondition failed"
+
+
 class BodyTooLarge(ForebayError):
     """The body is larger than the server takes."""
 
@@ -107,6 +164,30 @@ class UnsupportedMediaType(ForebayError):
     type = "unsupported-media-type"
     status = 415
     title = "Unsupported media type"
+
+
+class TokenRateExceeded(ForebayError):
+    """A quota's tokens per minute do not cover the request now."""
+
+    type = "token-rate-exceeded"
+    status = 429
+    title = "Token rate exceeded"
+
+
+class RequestRateExceeded(ForebayError):
+    """A quota's requests per minute are used up for now."""
+
+    type = "request-rate-exceeded"
+    status = 429
+    title = "Request rate exceeded"
+
+
+class ConcurrencyExceeded(ForebayError):
+    """As many requests as a quota allows at once are running."""
+
+    type = "concurrency-exceeded"
+    status = 429
+    title = "Concurrency exceeded"
 
 
 class InternalError(ForebayError):
@@ -131,6 +212,14 @@ class CapacityUnavailable(ForebayError):
     type = "capacity-unavailable"
     status = 503
     title = "Capacity unavailable"
+
+
+class StoreUnavailable(ForebayError):
+    """A store of the platform cannot be reached or written, so that what needs it is not done."""
+
+    type = "store-unavailable"
+    status = 503
+    title = "Store unavailable"
 
 
 class DeadlineExceeded(ForebayError):

@@ -1,0 +1,27 @@
+"""Money: integer nano-dollars inside, decimal dollars wherever people read or write it."""
+
+from decimal import Decimal
+
+NANOS_PER_USD = 10**9
+MAX_USD = Decimal(10**9)
+DECIMALS = 9
+
+
+class MoneyError(ValueError):
+    """An amount that cannot be kept; the message says why and what can."""
+
+
+def nanos_of(usd: Decimal) -> int:
+    """Dollars as nano-dollars, exactly. Raises MoneyError."""
+    if not usd.is_finite() or not 0 <= usd <= MAX_USD:
+        raise MoneyError(f"expected an amount of 0 to {MAX_USD:,} USD, got {usd}")
+    nanos = usd * NANOS_PER_USD
+    if nanos != nanos.to_integral_value():
+        raise MoneyError(f"expected at most {DECIMALS} decimals, got {usd}")
+    return int(nanos)
+
+
+def usd_of(nanos: int) -> Decimal:
+    """Nano-dollars as dollars, without zeros that say nothing: 12500000000 → 12.5."""
+    usd = (Decimal(nanos) / NANOS_PER_USD).normalize()
+    return usd.quantize(Decimal(1)) if usd == usd.to_integral_value() else usd
