@@ -85,7 +85,7 @@ def plan(model: ModelFiles, **fields: object) -> ChatPlan:
 
 def prompt(model: ModelFiles, planned: ChatPlan) -> str:
     assert model.chat_template is not None
-    return model.chat_template.render(planned.messages, **planned.variables)
+    return model.chat_template.render(planned.chat.messages, **planned.chat.variables)
 
 
 def matches(model: ModelFiles, grammar: Grammar, text: str) -> bool:

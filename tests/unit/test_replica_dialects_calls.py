@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.prompting.tool_family import HERMES, LLAMA, ToolFamily
 from forebay.replica.dialects.call_parser import CallParser
 from forebay.replica.dialects.pieces import (
     ArgumentsPiece,
@@ -18,7 +19,6 @@ from forebay.replica.dialects.pieces import (
     ToolCallPiece,
 )
 from forebay.replica.dialects.reasoning import ReasoningParser
-from forebay.replica.dialects.tool_family import HERMES, LLAMA, ToolFamily
 
 NAMES = frozenset({"weather", "now"})
 OSLO = '{"city": "Oslo"}'

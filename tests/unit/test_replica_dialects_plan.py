@@ -7,11 +7,11 @@ import pytest
 
 from forebay.core.errors import InvalidRequest
 from forebay.modelfiles.model import ModelFiles
+from forebay.prompting.tool_family import HERMES as HERMES_FAMILY
+from forebay.prompting.tool_family import LLAMA as LLAMA_FAMILY
+from forebay.prompting.tool_family import ToolFamily, taught_family
 from forebay.replica.dialects.call_parser import CallParser
 from forebay.replica.dialects.pieces import PlainParser
-from forebay.replica.dialects.tool_family import HERMES as HERMES_FAMILY
-from forebay.replica.dialects.tool_family import LLAMA as LLAMA_FAMILY
-from forebay.replica.dialects.tool_family import ToolFamily, taught_family
 from tests.support.chat_dialects import CALL_MARKS, HERMES, LLAMA, PLAIN, PYTHON_TAG, model_with, plan, prompt, tool
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -62,13 +62,13 @@ def test_the_family_is_found_in_template_and_vocabulary(model: ModelFiles, expec
 def test_a_template_that_knows_tools_is_given_them_and_nothing_is_added() -> None:
     model = model_with(HERMES)
     planned = plan(model, messages=[USER], tools=TOOLS)
-    assert planned.variables == {"tools": TOLD}
-    assert planned.messages == [USER]
+    assert planned.chat.variables == {"tools": TOLD}
+    assert planned.chat.messages == [USER]
     assert json.dumps(TOLD[0]) in prompt(model, planned)
 
 
 def test_earlier_calls_reach_such_a_template_as_objects() -> None:
-    messages = plan(model_with(HERMES), messages=HISTORY).messages
+    messages = plan(model_with(HERMES), messages=HISTORY).chat.messages
     calls = messages[1]["tool_calls"]
     assert [call["function"]["arguments"] for call in calls] == [{"city": "Oslo"}, "{oops"]
     assert messages[1]["content"] == ""
@@ -82,7 +82,7 @@ def test_llamas_template_is_told_one_call_after_the_other() -> None:
     model = model_with(LLAMA, special=[PYTHON_TAG])
     swapped = [*HISTORY[:2], HISTORY[3], HISTORY[2], *HISTORY[4:]]
     for history in (HISTORY, swapped):
-        messages = plan(model, messages=history).messages
+        messages = plan(model, messages=history).chat.messages
         told = [(m["role"], [c["function"]["name"] for c in m.get("tool_calls", ())], m["content"]) for m in messages]
         assert told == [
             ("user", [], "Oslo?"),
@@ -98,14 +98,14 @@ def test_llamas_template_is_told_one_call_after_the_other() -> None:
 
 def test_a_result_of_no_call_is_kept() -> None:
     odd = {"role": "tool", "tool_call_id": "call_9", "content": "hail"}
-    messages = plan(model_with(LLAMA, special=[PYTHON_TAG]), messages=[*HISTORY[:3], odd]).messages
+    messages = plan(model_with(LLAMA, special=[PYTHON_TAG]), messages=[*HISTORY[:3], odd]).chat.messages
     assert [message["content"] for message in messages] == ["Oslo?", "", "rain", "", "hail"]
 
 
 def test_a_template_without_tools_gets_them_described_in_a_system_message() -> None:
     planned = plan(model_with(PLAIN), messages=[USER], tools=TOOLS)
-    assert planned.variables == {}
-    system, user = planned.messages
+    assert planned.chat.variables == {}
+    system, user = planned.chat.messages
     assert user == USER
     assert system["role"] == "system"
     before, _, rest = system["content"].partition("<tools>\n{")
@@ -118,7 +118,7 @@ def test_a_template_without_tools_gets_them_described_in_a_system_message() -> N
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_the_description_follows_what_the_system_message_says(role: str) -> None:
     messages = [{"role": role, "content": "Be brief."}, USER]
-    system, user = plan(model_with(PLAIN), messages=messages, tools=TOOLS).messages
+    system, user = plan(model_with(PLAIN), messages=messages, tools=TOOLS).chat.messages
     assert user == USER
     assert system["role"] == "system"
     assert system["content"].startswith("Be brief.\n\n")
@@ -126,7 +126,7 @@ def test_the_description_follows_what_the_system_message_says(role: str) -> None
 
 
 def test_a_template_without_tools_gets_earlier_calls_and_results_as_text() -> None:
-    _, called, result, answer, thanks = plan(model_with(PLAIN), messages=HISTORY).messages
+    _, called, result, answer, thanks = plan(model_with(PLAIN), messages=HISTORY).chat.messages
     assert called == {
         "role": "assistant",
         "content": '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>\n'
@@ -142,7 +142,7 @@ def test_a_template_without_tools_gets_earlier_calls_and_results_as_text() -> No
 
 def test_results_at_the_end_and_text_before_a_call_are_kept() -> None:
     messages = [USER, {**HISTORY[1], "content": "Let me see."}, HISTORY[2]]
-    _, called, result = plan(model_with(PLAIN), messages=messages).messages
+    _, called, result = plan(model_with(PLAIN), messages=messages).chat.messages
     assert called["content"].startswith("Let me see.\n<tool_call>\n")
     assert result["content"] == "<tool_response>\nrain\n</tool_response>"
 
@@ -150,8 +150,8 @@ def test_results_at_the_end_and_text_before_a_call_are_kept() -> None:
 @pytest.mark.parametrize("model", [model_with(PLAIN), model_with(LLAMA, special=[PYTHON_TAG])])
 def test_choice_none_shows_no_tools_and_reads_no_calls(model: ModelFiles) -> None:
     planned = plan(model, messages=[USER], tools=TOOLS, tool_choice="none", response_format={"type": "json_object"})
-    assert planned.messages == [USER]
-    assert planned.variables == {}
+    assert planned.chat.messages == [USER]
+    assert planned.chat.variables == {}
     assert isinstance(planned.parser(""), PlainParser)
     assert planned.grammar is not None
     assert planned.grammar.kind == "json_object"
@@ -180,11 +180,11 @@ def test_only_special_marks_keep_special_tokens_in_the_text() -> None:
 
 def test_effort_and_the_templates_own_variables() -> None:
     model = model_with(HERMES)
-    assert plan(model, reasoning_effort="low").variables == {"reasoning_effort": "low"}
-    assert plan(model, reasoning_effort="none").variables == {"reasoning_effort": "none", "enable_thinking": False}
+    assert plan(model, reasoning_effort="low").chat.variables == {"reasoning_effort": "low"}
+    assert plan(model, reasoning_effort="none").chat.variables == {"reasoning_effort": "none", "enable_thinking": False}
     kwargs = {"enable_thinking": True, "style": "terse"}
     planned = plan(model, reasoning_effort="none", chat_template_kwargs=kwargs)
-    assert planned.variables == {"reasoning_effort": "none", **kwargs}
+    assert planned.chat.variables == {"reasoning_effort": "none", **kwargs}
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from forebay.core.errors import ContextTooLong, InvalidRequest
 from forebay.modelfiles.chat_template import ChatTemplate
 from forebay.modelfiles.loading import load
 from forebay.modelfiles.model import ModelFiles
+from forebay.prompting.prompts import Prompt, Prompts, Rendering
 from forebay.replica.dialects.dialect import ChatDialect
-from forebay.replica.prompts import Prompt, Prompts, Rendering
 from forebay.replica.vocabulary import Vocabulary
 from tests.support.tiny_chat_model import write_tiny_chat_model
 
@@ -37,7 +37,7 @@ def written(model: ModelFiles, template: str, messages: str, rendering: Renderin
     own = replace(model, chat_template=ChatTemplate(template, bos_token="", eos_token="<|im_end|>"))
     asked = decode(f'{{"model": "m", "messages": {messages}}}'.encode(), ChatCompletionRequest)
     plan = ChatDialect.of(own).plan(asked)
-    return asyncio.run(prompts_of(own).of_chat(plan, rendering, request_bytes=len(messages)))
+    return asyncio.run(prompts_of(own).of_chat(plan.chat, rendering, request_bytes=len(messages)))
 
 
 def assistant(content: str) -> str:
@@ -92,14 +92,14 @@ def test_without_that_the_template_has_the_last_word(model: ModelFiles) -> None:
 def test_a_prompt_that_cannot_be_run_is_named(model: ModelFiles, prompt: str, param: str) -> None:
     asked = decode(f'{{"model": "m", "prompt": {prompt}}}'.encode(), CompletionRequest)
     with pytest.raises(InvalidRequest) as raised:
-        asyncio.run(prompts_of(model).of_completion(asked))
+        asyncio.run(prompts_of(model).of_completion(asked, echoed=bool(asked.echo)))
     assert raised.value.param == param
 
 
 def test_the_text_of_tokens_is_made_only_where_it_is_echoed(model: ModelFiles) -> None:
     def made(fields: str) -> list[Prompt]:
         asked = decode(f'{{"model": "m", "prompt": [[32], [33]]{fields}}}'.encode(), CompletionRequest)
-        return asyncio.run(prompts_of(model).of_completion(asked))
+        return asyncio.run(prompts_of(model).of_completion(asked, echoed=bool(asked.echo)))
 
     assert made("") == [Prompt("", [32]), Prompt("", [33])]
     assert made(', "echo": true') == [Prompt("A", [32]), Prompt("B", [33])]
@@ -108,4 +108,4 @@ def test_the_text_of_tokens_is_made_only_where_it_is_echoed(model: ModelFiles) -
 def test_a_text_beyond_the_window_is_refused_unread(model: ModelFiles) -> None:
     asked = decode(f'{{"model": "m", "prompt": "{"x" * 2000}"}}'.encode(), CompletionRequest)
     with pytest.raises(ContextTooLong):
-        asyncio.run(prompts_of(model, 64).of_completion(asked))
+        asyncio.run(prompts_of(model, 64).of_completion(asked, echoed=bool(asked.echo)))

@@ -123,7 +123,7 @@ def _below(type_: msgspec.inspect.Type, field: str | None) -> list[msgspec.inspe
     for each in _flat([type_]):
         if isinstance(each, msgspec.inspect.StructType) and field is not None:
             below += [known.type for known in each.fields if known.encode_name == field]
-        elif isinstance(each, msgspec.inspect.ListType) and field is None:
+        elif isinstance(each, msgspec.inspect.ListType | msgspec.inspect.VarTupleType) and field is None:
             below.append(each.item_type)
         elif isinstance(each, msgspec.inspect.DictType) and field is None:
             below.append(each.value_type)

@@ -52,9 +52,12 @@ INSTEAD: Mapping[str, str] = {
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to stream. `include_usage` asks for a last chunk with the token counts."""
+    """How to stream. `include_usage` asks for a last chunk with the token counts; `continuous_usage_stats`, which is
+    vLLM's, beside it for those so far in all others.
+    """
 
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
 
 
 class GenerationFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -116,6 +119,11 @@ class GenerationFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     def include_usage(self) -> bool:
         """Whether a stream ends with the token counts."""
         return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    @property
+    def continuous_usage(self) -> bool:
+        """Whether each event of a stream has the token counts so far."""
+        return self.include_usage and bool(self.stream_options and self.stream_options.continuous_usage_stats)
 
     @property
     def num_choices(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from forebay.core.errors import ForebayError, InvalidRequest
 from forebay.engine.detokenizer import Detokenizer
 from forebay.engine.grammar.matcher import GrammarError, GrammarMatcher
-from forebay.engine.request import FinishReason, GenerationRequest, GenerationUpdate, TokenLogprob
+from forebay.engine.request import FinishReason, GenerationEnd, GenerationRequest, GenerationUpdate, TokenLogprob
 from forebay.engine.sampling.arrays import Mask
 from forebay.engine.sampling.banned import banned_tokens
 from forebay.engine.sampling.draw import Draw
@@ -120,6 +120,18 @@ class Generation:
         sampling = self.request.sampling
         restricted = sampling.bad_words or sampling.min_tokens or sampling.stop_token_ids or self._allowed is not None
         return self._matcher is not None and sampling.logprobs is None and not restricted
+
+    @property
+    def end(self) -> GenerationEnd:
+        """What it has come to between two steps. One that has not ended is taken for aborted."""
+        sequence = self.sequence
+        begun = sequence.num_computed > 0 or sequence.num_generated > 0 or sequence.preemptions > 0
+        return GenerationEnd(
+            ending=self.finish_reason or ("abort" if self.error is None else "error"),
+            prompt_tokens=sequence.prompt_length if begun else 0,
+            cached_tokens=sequence.cached_tokens,
+            completion_tokens=sequence.num_generated,
+        )
 
     # Before and at a draw
 

@@ -12,11 +12,12 @@ from forebay.core.errors import ForebayError
 from forebay.engine.core import EngineCore
 from forebay.engine.generation import Generation
 from forebay.engine.grammar.matcher import CompiledGrammar
-from forebay.engine.request import GenerationRequest, GenerationUpdate
+from forebay.engine.request import GenerationEnd, GenerationRequest, GenerationUpdate
 
-Deliver = Callable[[list[tuple[int, GenerationUpdate | ForebayError]]], None]
-"""Takes the updates of one step, each with the key of its generation; an error is a generation's last. Called in the
-loop's thread; must not block."""
+Event = GenerationUpdate | ForebayError | GenerationEnd
+Deliver = Callable[[list[tuple[int, Event]]], None]
+"""Takes the updates of one step, each with the key of its generation; an error is a generation's last. After the last
+comes what it has come to. Called in the loop's thread; must not block."""
 Fail = Callable[[BaseException], None]
 """Takes what broke the loop, which has ended. Called in its thread."""
 
@@ -88,16 +89,19 @@ class StepLoop:
                     self._keys[generation] = command.key
                 case _Abort():
                     if command.key in self._generations:
-                        self._forget(self._generations[command.key])
+                        generation = self._generations[command.key]
+                        self._deliver([(command.key, generation.end)])
+                        self._forget(generation)
                 case _Stop():
                     return False
         return True
 
     def _step(self) -> None:
-        events: list[tuple[int, GenerationUpdate | ForebayError]] = []
+        events: list[tuple[int, Event]] = []
         for generation, update in self._core.step(self._clock.now()):
             events.append((self._keys[generation], update))
             if generation.ended:
+                events.append((self._keys[generation], generation.end))
                 self._forget(generation)
         if events:
             self._deliver(events)

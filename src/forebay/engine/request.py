@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal
+from typing import Literal, Protocol
 
 FinishReason = Literal["stop", "length"]
+Ending = Literal["stop", "length", "abort", "error"]
+"""How a generation ended: by itself, because nobody wanted it any more, or because it failed."""
 
 
 class PriorityClass(IntEnum):
@@ -130,3 +132,28 @@ class GenerationUpdate:
     """Which stop token or stop text ended it; None for an end token of the model and for `length`."""
     logprobs: tuple[TokenLogprob, ...] = ()
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationEnd:
+    """What a generation came to, to the token, however it ended.
+
+    Tokens of an aborted one are counted whether or not an update told of them. Its prompt is counted whole once the
+    engine has begun with it, and not at all before.
+    """
+
+    ending: Ending
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+
+
+class GenerationWatcher(Protocol):
+    """Is told of a generation in the event loop, without regard to how far its updates have been read."""
+
+    def told(self, update: GenerationUpdate) -> None: ...
+
+    def ended(self, end: GenerationEnd | None) -> None:
+        """Called once, at the latest one step after the generation was closed. None where the engine itself is gone:
+        nothing is known but what has been told."""
+        ...

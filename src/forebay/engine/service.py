@@ -6,12 +6,13 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from forebay.core.clock import Clock
-from forebay.core.errors import CapacityUnavailable, ContextTooLong, ForebayError, InternalError, InvalidRequest
+from forebay.core.errors import CapacityUnavailable, ForebayError, InternalError, InvalidRequest
 from forebay.engine.core import EngineCore
 from forebay.engine.grammar.compiler import GrammarCompiler
 from forebay.engine.grammar.matcher import CompiledGrammar
-from forebay.engine.loop import StepLoop
-from forebay.engine.request import GenerationRequest, GenerationUpdate
+from forebay.engine.loop import Event, StepLoop
+from forebay.engine.request import Ending, GenerationEnd, GenerationRequest, GenerationUpdate, GenerationWatcher
+from forebay.prompting.window import output_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class AsyncEngine:
         self._max_model_len = min(max_model_len, core.scheduler.max_sequence_tokens)
         self._loop = StepLoop(core, clock, self._deliver, self._fail)
         self._streams: dict[int, asyncio.Queue[GenerationUpdate | ForebayError]] = {}
+        self._watchers: dict[int, GenerationWatcher] = {}
         self._next_key = 0
         self._event_loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
@@ -61,25 +63,27 @@ class AsyncEngine:
         """False once a step has failed: the engine takes nothing more and its process should be replaced."""
         return self._failure is None
 
-    async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationUpdate, None]:
+    async def generate(
+        self, request: GenerationRequest, watcher: GenerationWatcher | None = None
+    ) -> AsyncGenerator[GenerationUpdate, None]:
         """Run one request; closing the generator (or cancelling its task) aborts it and frees its blocks within one
-        step.
+        step. The `watcher` is told of it from its first step on.
 
         Raises, before anything is queued, ContextTooLong when prompt plus max_tokens can never fit, InvalidRequest for
         an empty prompt or a grammar that cannot be compiled, CapacityUnavailable when the engine is draining;
         InternalError when the engine broke.
         """
-        self._require_running()
-        max_tokens = self._admissible_max_tokens(request)
         key = self._next_key
         self._next_key += 1
+        if watcher is not None:
+            self._watchers[key] = watcher
         events: asyncio.Queue[GenerationUpdate | ForebayError] = asyncio.Queue()
-        self._event_loop = asyncio.get_running_loop()
-        # From now on whoever drains or closes the engine knows of it.
-        self._streams[key] = events
-        self._all_streams_ended.clear()
         submitted = finished = False
+        ending: Ending = "abort"
         try:
+            self._require_running()
+            max_tokens = self._admissible_max_tokens(request)
+            self._open_stream(key, events)
             grammar = await self._compiled(request)
             if events.empty():
                 self._loop.submit(key, request, max_tokens, grammar)
@@ -90,12 +94,26 @@ class AsyncEngine:
                     raise event
                 finished = event.finish_reason is not None
                 yield event
+        except ForebayError:
+            ending = "error"
+            raise
         finally:
-            del self._streams[key]
-            if not self._streams:
-                self._all_streams_ended.set()
-            if submitted and not finished:
+            self._close_stream(key)
+            if not submitted:
+                self._end_watching(key, GenerationEnd(ending, 0, 0, 0))
+            elif not finished:
                 self._loop.abort(key)
+
+    def _open_stream(self, key: int, events: asyncio.Queue[GenerationUpdate | ForebayError]) -> None:
+        """From now on whoever drains or closes the engine knows of it."""
+        self._event_loop = asyncio.get_running_loop()
+        self._streams[key] = events
+        self._all_streams_ended.clear()
+
+    def _close_stream(self, key: int) -> None:
+        self._streams.pop(key, None)
+        if not self._streams:
+            self._all_streams_ended.set()
 
     async def _compiled(self, request: GenerationRequest) -> CompiledGrammar | None:
         grammar = request.sampling.grammar
@@ -115,16 +133,7 @@ class AsyncEngine:
         last_token = self._core.runner.capacity.vocab_size - 1
         if max(request.prompt_token_ids) > last_token:
             raise InvalidRequest(f"the prompt has a token beyond the model's last, {last_token}", param="prompt")
-        room = self._max_model_len - prompt
-        wanted = request.sampling.max_tokens
-        if room < 1 or (wanted is not None and wanted > room):
-            asked = f"{prompt} prompt tokens" + (f" and max_tokens {wanted}" if wanted is not None else "")
-            raise ContextTooLong(
-                f"the context window is {self._max_model_len} tokens, but {asked} were asked for; "
-                "shorten the prompt or lower max_tokens",
-                param="max_tokens" if wanted is not None and room >= 1 else None,
-            )
-        most = room if wanted is None else wanted
+        most = output_room(self._max_model_len, prompt, request.sampling.max_tokens)
         if request.sampling.min_tokens > most:
             raise InvalidRequest(
                 f"min_tokens: {request.sampling.min_tokens} is more than may be generated, {most}; lower it",
@@ -171,9 +180,15 @@ class AsyncEngine:
 
     # Called in the loop's thread
 
-    def _deliver(self, updates: list[tuple[int, GenerationUpdate | ForebayError]]) -> None:
-        assert self._event_loop is not None, "nothing can happen before the first request"
-        self._event_loop.call_soon_threadsafe(self._dispatch, updates)
+    def _deliver(self, events: list[tuple[int, Event]]) -> None:
+        loop = self._event_loop
+        assert loop is not None, "nothing can happen before the first request"
+        try:
+            loop.call_soon_threadsafe(self._dispatch, events)
+        except RuntimeError:
+            # It closed while something was being aborted, and nobody is left to be told.
+            if not loop.is_closed():
+                raise
 
     def _fail(self, error: BaseException) -> None:
         self._failure = error
@@ -182,15 +197,28 @@ class AsyncEngine:
 
     # Called in the event loop's
 
-    def _dispatch(self, updates: list[tuple[int, GenerationUpdate | ForebayError]]) -> None:
-        for key, update in updates:
+    def _dispatch(self, events: list[tuple[int, Event]]) -> None:
+        for key, event in events:
+            if isinstance(event, GenerationEnd):
+                self._end_watching(key, event)
+                continue
             stream = self._streams.get(key)
             if stream is not None:
-                stream.put_nowait(update)
+                stream.put_nowait(event)
+            watcher = self._watchers.get(key)
+            if watcher is not None and not isinstance(event, ForebayError):
+                watcher.told(event)
+
+    def _end_watching(self, key: int, end: GenerationEnd | None) -> None:
+        watcher = self._watchers.pop(key, None)
+        if watcher is not None:
+            watcher.ended(end)
 
     def _end_streams(self, error: ForebayError) -> None:
         for stream in self._streams.values():
             stream.put_nowait(error)
+        for key in list(self._watchers):
+            self._end_watching(key, None)
 
 
 def _broken(error: BaseException) -> InternalError:

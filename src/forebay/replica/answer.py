@@ -19,11 +19,14 @@ class Envelope:
     service_tier: ServiceTier | UnsetType
     usage_so_far: UnsetType | None
     """What all events of a stream but the last say of the usage: nothing, or null where the last tells it."""
+    continuous_usage: bool
+    """Whether they have the usage so far instead."""
     created: int = field(default_factory=lambda: int(time.time()))
 
     @classmethod
     def of(cls, id_: str, model: str, asked: GenerationFields) -> "Envelope":
-        return cls(id_, model, served_tier(asked) or UNSET, None if asked.include_usage else UNSET)
+        so_far = None if asked.include_usage else UNSET
+        return cls(id_, model, served_tier(asked) or UNSET, so_far, asked.continuous_usage)
 
 
 class Tally:

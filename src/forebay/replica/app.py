@@ -4,6 +4,7 @@ from litestar import Litestar
 
 from forebay.engine.service import AsyncEngine
 from forebay.modelfiles.model import ModelFiles
+from forebay.replica.accounting import usage_route
 from forebay.replica.auth import api_key_guards
 from forebay.replica.chat import chat_route
 from forebay.replica.completions import completion_route
@@ -26,6 +27,7 @@ def app_of(service: ReplicaService) -> Litestar:
         [
             chat_route(service, guards),
             completion_route(service, guards),
+            usage_route(service, guards),
             *tokenization_routes(service, guards),
             *info_routes(service, guards),
         ]

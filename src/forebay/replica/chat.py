@@ -10,12 +10,14 @@ from litestar.types import ASGIApp
 from forebay.api.chat import ChatCompletionRequest
 from forebay.core.ids import new_id
 from forebay.engine.request import SamplingParams
+from forebay.prompting.prompts import Prompt, Rendering
+from forebay.replica.accounting import booked
 from forebay.replica.answer import Envelope
 from forebay.replica.auth import Guard
 from forebay.replica.chat_answer import ChatAnswer
 from forebay.replica.dialects.dialect import ChatPlan
 from forebay.replica.generation import generation_requests, public_prefix_tokens, sampling_params
-from forebay.replica.prompts import Prompt, Rendering
+from forebay.replica.request_usage import RequestUsage
 from forebay.replica.service import ReplicaService
 from forebay.replica.vocabulary import Vocabulary
 from forebay.web.body import read_noted_json
@@ -27,19 +29,19 @@ from forebay.web.responses import json_response
 def chat_route(service: ReplicaService, guards: list[Guard]) -> HTTPRouteHandler:
     """The route."""
 
-    @post("/v1/chat/completions", guards=guards)
-    async def chat_completions(request: Request[Any, Any, Any]) -> ASGIApp:
+    async def respond(request: Request[Any, Any, Any], usage: RequestUsage) -> ASGIApp:
         arrived = service.clock.now()
         noted = await read_noted_json(request, ChatCompletionRequest, service.settings.body_limits)
         asked = noted.value
         service.require_model(asked.model)
         public = public_prefix_tokens(request.headers, service.settings)
         plan = service.dialect.plan(asked)
-        prompt = await service.prompts.of_chat(plan, _rendering(asked), request_bytes=noted.size)
+        prompt = await service.prompts.of_chat(plan.chat, Rendering.of(asked), request_bytes=noted.size)
         sampling = _sampling(asked, plan, prompt, service.vocabulary)
         envelope = Envelope.of(new_id("chatcmpl"), service.model_name, asked)
         requests = generation_requests(envelope.id, asked, [prompt.token_ids], sampling, public)
-        updates = service.generate_all(requests, arrived)
+        usage.expect(asked.num_choices)
+        updates = service.generate_all(requests, arrived, usage)
         parsers = [plan.parser(prompt.text) for _ in range(asked.num_choices)]
         answer = ChatAnswer(
             envelope,
@@ -50,19 +52,15 @@ def chat_route(service: ReplicaService, guards: list[Guard]) -> HTTPRouteHandler
             only_calls=plan.only_calls,
         )
         if asked.stream:
-            return EventStream(answer.events(updates), headers=noted.headers)
+            return EventStream(answer.events(updates), headers=lambda: noted.headers)
         whole = await until_disconnect(request.receive, answer.whole(updates))
         return json_response(whole, headers=noted.headers)
 
+    @post("/v1/chat/completions", guards=guards)
+    async def chat_completions(request: Request[Any, Any, Any]) -> ASGIApp:
+        return await booked(service.usage_book, request, respond)
+
     return chat_completions
-
-
-def _rendering(asked: ChatCompletionRequest) -> Rendering:
-    return Rendering(
-        add_generation_prompt=asked.add_generation_prompt is not False,
-        continue_final_message=bool(asked.continue_final_message),
-        add_special_tokens=bool(asked.add_special_tokens),
-    )
 
 
 def _sampling(asked: ChatCompletionRequest, plan: ChatPlan, prompt: Prompt, vocabulary: Vocabulary) -> SamplingParams:

@@ -17,11 +17,11 @@ from forebay.api.chat import (
 )
 from forebay.api.generation import Usage
 from forebay.engine.request import GenerationUpdate, TokenLogprob
+from forebay.prompting.offloading import run_sized
 from forebay.replica.answer import Envelope, Tally
 from forebay.replica.choices import ChoiceUpdates
 from forebay.replica.dialects.pieces import OutputParser, Piece
 from forebay.replica.logprobs import chat_logprobs, prompt_logprobs
-from forebay.replica.offloading import run_sized
 from forebay.replica.spoken import SpokenChoice, delta_of
 from forebay.replica.vocabulary import Vocabulary
 
@@ -148,7 +148,8 @@ class ChatAnswer:
         return self._tally.usage(reasoning)
 
     def _chunk(self, choice: ChunkChoice) -> bytes:
-        return self._event([choice], self._envelope.usage_so_far)
+        envelope = self._envelope
+        return self._event([choice], self._usage() if envelope.continuous_usage else envelope.usage_so_far)
 
     def _event(self, choices: list[ChunkChoice], usage: Usage | msgspec.UnsetType | None) -> bytes:
         envelope = self._envelope

@@ -15,13 +15,15 @@ from forebay.api.completions import Completion, CompletionChoice, CompletionRequ
 from forebay.api.generation import Usage
 from forebay.core.ids import new_id
 from forebay.engine.request import SamplingParams
+from forebay.prompting.offloading import run_sized
+from forebay.prompting.prompts import Prompt
+from forebay.replica.accounting import booked
 from forebay.replica.answer import Envelope, Tally
 from forebay.replica.auth import Guard
 from forebay.replica.choices import ChoiceUpdates
 from forebay.replica.continuation import AskedPrompt, Continuation
 from forebay.replica.generation import generation_requests, public_prefix_tokens, sampling_params, within_window
-from forebay.replica.offloading import run_sized
-from forebay.replica.prompts import Prompt
+from forebay.replica.request_usage import RequestUsage
 from forebay.replica.service import ReplicaService
 from forebay.replica.structured import output_grammar
 from forebay.replica.vocabulary import Vocabulary
@@ -34,27 +36,31 @@ from forebay.web.responses import json_response
 def completion_route(service: ReplicaService, guards: list[Guard]) -> HTTPRouteHandler:
     """The route."""
 
-    @post("/v1/completions", guards=guards)
-    async def completions(request: Request[Any, Any, Any]) -> ASGIApp:
+    async def respond(request: Request[Any, Any, Any], usage: RequestUsage) -> ASGIApp:
         arrived = service.clock.now()
         noted = await read_noted_json(request, CompletionRequest, service.settings.body_limits)
         asked = noted.value
         service.require_model(asked.model)
         public = public_prefix_tokens(request.headers, service.settings)
         sampling = _sampling(asked, service.vocabulary)
-        prompts = await service.prompts.of_completion(asked)
+        prompts = await service.prompts.of_completion(asked, echoed=bool(asked.echo))
         envelope = Envelope.of(new_id("cmpl"), service.model_name, asked)
         tokens = [prompt.token_ids for prompt in prompts]
         requests = generation_requests(envelope.id, asked, tokens, sampling, public)
         if asked.max_tokens is None:
             window, limit = service.max_model_len, asked.output_limit
             requests = [[within_window(each, limit, window) for each in group] for group in requests]
-        updates = service.generate_all(requests, arrived)
+        usage.expect(len(prompts) * asked.num_choices, counts_output=asked.output_limit > 0)
+        updates = service.generate_all(requests, arrived, usage)
         answer = _CompletionAnswer(envelope, asked, prompts, service.vocabulary)
         if asked.stream:
-            return EventStream(answer.events(updates), headers=noted.headers)
+            return EventStream(answer.events(updates), headers=lambda: noted.headers)
         whole = await until_disconnect(request.receive, answer.whole(updates))
         return json_response(whole, headers=noted.headers)
+
+    @post("/v1/completions", guards=guards)
+    async def completions(request: Request[Any, Any, Any]) -> ASGIApp:
+        return await booked(service.usage_book, request, respond)
 
     return completions
 
@@ -98,13 +104,13 @@ class _CompletionAnswer:
         return self._completion(choices, usage)
 
     async def events(self, updates: ChoiceUpdates) -> AsyncGenerator[bytes, None]:
-        usage_so_far = self._envelope.usage_so_far
+        usage_so_far, continuous = self._envelope.usage_so_far, self._envelope.continuous_usage
         async with aclosing(updates):
             async for index, update in updates:
                 self._tally.note(index, update)
                 part = self._choices[index].part(update)
                 if part is not None:
-                    yield self._event([part], usage_so_far)
+                    yield self._event([part], self._tally.usage() if continuous else usage_so_far)
         ending = b"" if usage_so_far is not None else self._event([], self._tally.usage())
         yield ending + sse.DONE
 

@@ -8,8 +8,8 @@ from msgspec import UNSET, UnsetType
 from forebay.api.completions import CompletionChoice, CompletionRequest, FinishReason
 from forebay.api.logprobs import CompletionLogprobs
 from forebay.engine.request import GenerationUpdate, TokenLogprob
+from forebay.prompting.prompts import Prompt
 from forebay.replica.logprobs import CompletionLogprobsWriter, joined, prompt_logprobs
-from forebay.replica.prompts import Prompt
 from forebay.replica.vocabulary import Vocabulary
 
 

@@ -9,16 +9,20 @@ from forebay.core.errors import ModelNotFound
 from forebay.engine.request import GenerationRequest, GenerationUpdate
 from forebay.engine.service import AsyncEngine
 from forebay.modelfiles.model import ModelFiles
+from forebay.prompting.prompts import Prompts
 from forebay.replica.choices import ChoiceUpdates, merged
 from forebay.replica.dialects.dialect import ChatDialect
 from forebay.replica.metrics import ReplicaMetrics
-from forebay.replica.prompts import Prompts
+from forebay.replica.request_usage import RequestUsage
 from forebay.replica.settings import ReplicaSettings
+from forebay.replica.usage_book import UsageBook
 from forebay.replica.vocabulary import Vocabulary
 
 
 class ReplicaService:
-    """Joins an engine, its model's files and the settings. Owns the metrics, and whether the replica is draining."""
+    """Joins an engine, its model's files and the settings. Owns the metrics, the book of usage, and whether the replica
+    is draining.
+    """
 
     def __init__(
         self, engine: AsyncEngine, model: ModelFiles, settings: ReplicaSettings, clock: Clock | None = None
@@ -31,6 +35,7 @@ class ReplicaService:
         self.vocabulary = Vocabulary(model)
         self.prompts = Prompts(model, self.vocabulary, engine.max_model_len)
         self.dialect = ChatDialect.of(model)
+        self.usage_book = UsageBook(self.clock)
         self.metrics = ReplicaMetrics(self.model_name, engine.stats, self.clock)
         self._engine = engine
         self._draining = False
@@ -54,13 +59,19 @@ class ReplicaService:
                 f"The model {name[:200]!r} is not served here; this replica serves {self.model_name!r}.", param="model"
             )
 
-    def generate(self, request: GenerationRequest, arrived: float) -> AsyncGenerator[GenerationUpdate, None]:
-        """Run one request that arrived at the clock's `arrived`. To be closed by whoever reads it."""
-        return self.metrics.watch(self._engine.generate(request), arrived)
+    def generate_all(
+        self, groups: Sequence[Sequence[GenerationRequest]], arrived: float, usage: RequestUsage
+    ) -> ChoiceUpdates:
+        """Run the generations of one request, grouped by prompt, as `choices.merged` says. It arrived at the clock's
+        `arrived`, and its `usage` is counted. To be closed by whoever reads it.
+        """
 
-    def generate_all(self, groups: Sequence[Sequence[GenerationRequest]], arrived: float) -> ChoiceUpdates:
-        """Run the generations of one request, grouped by prompt, as `choices.merged` says. To be closed likewise."""
-        return merged([[partial(self.generate, request, arrived) for request in group] for group in groups])
+        def generate(request: GenerationRequest, *, first: bool) -> AsyncGenerator[GenerationUpdate, None]:
+            return self.metrics.watch(self._engine.generate(request, usage.meter(counts_prompt=first)), arrived)
+
+        return merged(
+            [[partial(generate, request, first=at == 0) for at, request in enumerate(group)] for group in groups]
+        )
 
     async def drain(self) -> None:
         """Take nothing new, let what runs finish within the settings' time, end the rest with CapacityUnavailable."""

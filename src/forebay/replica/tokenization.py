@@ -8,8 +8,8 @@ from litestar.types import ASGIApp
 
 from forebay.api.chat import ChatCompletionRequest, ChatMessage
 from forebay.api.tokenization import DetokenizeRequest, DetokenizeResponse, TokenizeRequest, TokenizeResponse
+from forebay.prompting.prompts import Rendering
 from forebay.replica.auth import Guard
-from forebay.replica.prompts import Rendering
 from forebay.replica.service import ReplicaService
 from forebay.web.body import read_noted_json
 from forebay.web.responses import json_response
@@ -66,5 +66,5 @@ async def _chat_tokens(
         add_special_tokens=bool(asked.add_special_tokens),
     )
     plan = service.dialect.plan(chat)
-    prompt = await service.prompts.of_chat(plan, rendering, request_bytes=request_bytes, must_fit=False)
+    prompt = await service.prompts.of_chat(plan.chat, rendering, request_bytes=request_bytes, must_fit=False)
     return prompt.token_ids

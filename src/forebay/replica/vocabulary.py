@@ -1,10 +1,10 @@
-"""The tokens that a request may name, and what they are called in an answer."""
+"""What a model's tokens are called in an answer."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 
-from forebay.core.errors import InvalidRequest
 from forebay.modelfiles.model import ModelFiles
+from forebay.prompting.known_tokens import KnownTokens
 
 REMEMBERED_TOKENS = 2**14
 """Whose bytes are kept at hand: with log-probabilities, each step asks for those of many."""
@@ -12,30 +12,16 @@ REMEMBERED_TOKENS = 2**14
 _LETTER = "a"
 
 
-class Vocabulary:
-    """One model's tokens: those that both its tokenizer and its output know."""
+class Vocabulary(KnownTokens):
+    """One model's tokens, their bytes, and how words are spelled with them."""
 
     def __init__(self, model: ModelFiles) -> None:
+        super().__init__(model)
         self._tokenizer = model.tokenizer
-        known = self._tokenizer.vocab_size
         self.bytes_of: Callable[[int], bytes] = lru_cache(REMEMBERED_TOKENS)(model.tokenizer.token_bytes)
         """What a token stands for: UTF-8, but it may begin or end within a character."""
         self.is_hidden: Callable[[int], bool] = lru_cache(REMEMBERED_TOKENS)(self._is_hidden)
         """Whether a token is left out of a text without special tokens."""
-        self.size = known if model.config is None else min(known, model.config.vocab_size)
-
-    def require(self, token_id: int, where: str) -> None:
-        """Raises InvalidRequest for a token that the model has not; `where` is the entry that names it."""
-        if token_id >= self.size:
-            raise InvalidRequest(
-                f"{where}: the model has no token {token_id}; its last is {self.size - 1}.", param=where
-            )
-
-    def require_all(self, token_ids: Iterable[int], field: str) -> None:
-        """`require` for each; entries are named by their place in `field`."""
-        for index, token_id in enumerate(token_ids):
-            if token_id >= self.size:
-                self.require(token_id, f"{field}[{index}]")
 
     def _is_hidden(self, token_id: int) -> bool:
         # A blank may be nothing too, where it stands alone.

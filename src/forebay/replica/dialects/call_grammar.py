@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from forebay.api.tools import FunctionDefinition, Tool
 from forebay.engine.request import Grammar
+from forebay.prompting.tool_family import ToolFamily
 from forebay.replica.dialects.lark import TokenId, expression, literal, marker, pattern
-from forebay.replica.dialects.tool_family import ToolFamily
 
 MAX_CALLS = 8
 """Of one answer that a grammar holds to calls: a small model would go on calling until its tokens run out."""

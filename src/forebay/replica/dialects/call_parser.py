@@ -1,26 +1,11 @@
 """Text with tool calls in it, read while it is written."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from forebay.prompting.tool_family import CallForm
 from forebay.replica.dialects.call_reader import CallReader
 from forebay.replica.dialects.markers import held_at_end
 from forebay.replica.dialects.pieces import Piece, TextPiece
-
-
-@dataclass(frozen=True, slots=True)
-class CallForm:
-    """How a family of models sets off its calls.
-
-    `opening` stands before a call and `closing`, where the family has one, after it; `between` are the characters that
-    mean nothing after a call. In a `bare` form a call may also stand alone, at the beginning or after another call, if
-    it calls a tool that is known.
-    """
-
-    opening: str
-    closing: str
-    between: str
-    bare: bool
 
 
 class CallParser:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from forebay.api.chat import ChatCompletionRequest
 from forebay.api.decoding import bounded
@@ -12,20 +11,15 @@ from forebay.engine.grammar.json_schema import enforceable
 from forebay.engine.request import Grammar
 from forebay.modelfiles.model import ModelFiles
 from forebay.modelfiles.tokenizer import ModelTokenizer
+from forebay.prompting.chat_writer import ChatWriter, WrittenChat, tools_in_play
+from forebay.prompting.nesting import refusing_deep_nesting
+from forebay.prompting.tool_family import CallForm
 from forebay.replica.dialects.call_grammar import CallGrammar, arguments_schema
-from forebay.replica.dialects.call_parser import CallForm, CallParser
-from forebay.replica.dialects.conversation import described_messages, taught_messages, tools_for_template
+from forebay.replica.dialects.call_parser import CallParser
 from forebay.replica.dialects.pieces import OutputParser, PlainParser
 from forebay.replica.dialects.reasoning import CLOSING, OPENING, ReasoningParser, reasoning_after
 from forebay.replica.dialects.reasoning_marks import ReasoningMarks
-from forebay.replica.dialects.tool_family import HERMES, taught_family
 from forebay.replica.structured import output_grammar
-
-_NOT_FOR_TEMPLATES = frozenset({
-    "self", "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", "bos_token",
-    "eos_token", "chat_template", "tokenize", "raise_exception", "strftime_now",
-})  # fmt: skip
-"""Variables of a template that have fields of their own, or are the model's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +44,14 @@ class CallReading:
 
 @dataclass(frozen=True)
 class ChatPlan:
-    """One request's chat: what goes into the template, and how what comes out is held to its form and read.
+    """One request's chat: what the template is given of it, and how what comes out is held to its form and read.
 
     `grammar` is what the whole output must match, after the reasoning where there is one. `calls` is None where no
     calls are looked for, `marks` where the model marks no reasoning. `continued` is the text of the assistant's message
     that is to be gone on with.
     """
 
-    messages: list[dict[str, Any]]
-    variables: dict[str, Any]
+    chat: WrittenChat
     grammar: Grammar | None
     skip_special_tokens: bool
     calls: CallReading | None
@@ -89,9 +82,8 @@ class ChatDialect:
     """How one model's chats are written and read. One for each model, made at start."""
 
     def __init__(self, model: ModelFiles) -> None:
-        taught = taught_family(model)
-        self._taught = taught is not None
-        self._family = taught or HERMES
+        self._writer = ChatWriter(model)
+        self._family = self._writer.family
         self._grammar = CallGrammar(self._family, model.tokenizer.token_id)
         self._marks = ReasoningMarks.of(model)
         form = self._family.form
@@ -105,35 +97,22 @@ class ChatDialect:
 
     def plan(self, asked: ChatCompletionRequest) -> ChatPlan:
         """Raises InvalidRequest, naming the field, for what cannot be given to the template or held to."""
-        try:
+        with refusing_deep_nesting():
             return self._plan(asked)
-        except RecursionError:
-            raise InvalidRequest(
-                "tools, response_format or messages are nested too deeply; flatten their schemas and arguments."
-            ) from None
 
     def _plan(self, asked: ChatCompletionRequest) -> ChatPlan:
         _check_parameters(asked)
-        tools = [] if asked.tool_choice == "none" else asked.tools or []
-        variables = _variables(asked)
-        if tools and self._taught:
-            variables["tools"] = tools_for_template(tools)
+        tools = tools_in_play(asked)
         last = asked.messages[-1]
         output = output_grammar(asked)
         return ChatPlan(
-            messages=self._messages(asked, tools),
-            variables=variables,
+            chat=self._writer.write(asked),
             grammar=self._whole_grammar(asked, tools, output),
             skip_special_tokens=not ((tools and self._call_marks_are_special) or self._reasoning_is_special),
             calls=self._call_reading(asked, tools, output) if tools else None,
             marks=self._marks,
             continued=last.text if asked.continue_final_message and last.role == "assistant" else "",
         )
-
-    def _messages(self, asked: ChatCompletionRequest, tools: Sequence[Tool]) -> list[dict[str, Any]]:
-        if self._taught:
-            return taught_messages(asked.messages, one_call_each=self._family.one_call_a_message)
-        return described_messages(asked.messages, tools)
 
     def _whole_grammar(
         self, asked: ChatCompletionRequest, tools: Sequence[Tool], output: Grammar | None
@@ -168,21 +147,6 @@ def are_special(tokenizer: ModelTokenizer, *marks: str) -> bool:
     """Whether any of `marks` is a token that is left out of a text without special tokens."""
     found = [tokenizer.token_id(mark) for mark in marks if mark]
     return any(token is not None and not tokenizer.decode([token]) for token in found)
-
-
-def _variables(asked: ChatCompletionRequest) -> dict[str, Any]:
-    kwargs = asked.chat_template_kwargs or {}
-    for name in kwargs:
-        if name in _NOT_FOR_TEMPLATES:
-            param = f"chat_template_kwargs.{name}"
-            raise InvalidRequest(
-                f"{param}: this variable is set by the server; leave it out, or use the request's own field for it.",
-                param=param,
-            )
-    if asked.reasoning_effort is None:
-        return dict(kwargs)
-    thinking = {"enable_thinking": False} if asked.reasoning_effort == "none" else {}
-    return {"reasoning_effort": asked.reasoning_effort, **thinking, **kwargs}
 
 
 def _check_parameters(asked: ChatCompletionRequest) -> None:

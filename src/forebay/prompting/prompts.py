@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from forebay.api.chat import ChatCompletionRequest
 from forebay.api.completions import CompletionRequest
 from forebay.core.errors import ContextTooLong, InvalidRequest
 from forebay.modelfiles.chat_template import ChatTemplate
 from forebay.modelfiles.model import ModelFiles
-from forebay.replica.dialects.dialect import ChatPlan
-from forebay.replica.offloading import run_sized
-from forebay.replica.vocabulary import Vocabulary
+from forebay.prompting.chat_writer import WrittenChat
+from forebay.prompting.known_tokens import KnownTokens
+from forebay.prompting.offloading import run_sized
 
 CHARS_AROUND_MESSAGE = 40
 """What one message costs beside its text, as if it were so much more text."""
@@ -32,6 +33,15 @@ class Rendering:
     continue_final_message: bool = False
     add_special_tokens: bool = False
 
+    @classmethod
+    def of(cls, asked: ChatCompletionRequest) -> "Rendering":
+        """As the request asks for."""
+        return cls(
+            add_generation_prompt=asked.add_generation_prompt is not False,
+            continue_final_message=bool(asked.continue_final_message),
+            add_special_tokens=bool(asked.add_special_tokens),
+        )
+
 
 class Prompts:
     """One model's chat template and tokenizer, kept off the event loop where they would hold it up.
@@ -40,14 +50,14 @@ class Prompts:
     for each megabyte.
     """
 
-    def __init__(self, model: ModelFiles, vocabulary: Vocabulary, max_model_len: int) -> None:
+    def __init__(self, model: ModelFiles, known: KnownTokens, max_model_len: int) -> None:
         self._template = model.chat_template
         self._tokenizer = model.tokenizer
-        self._vocabulary = vocabulary
+        self._known = known
         self._max_model_len = max_model_len
 
     async def of_chat(
-        self, plan: ChatPlan, rendering: Rendering, *, request_bytes: int, must_fit: bool = True
+        self, chat: WrittenChat, rendering: Rendering, *, request_bytes: int, must_fit: bool = True
     ) -> Prompt:
         """The chat as the model's template writes it (special tokens are its own affair). `request_bytes` is the size
         of the request that it came from, which is about that of the work.
@@ -55,43 +65,50 @@ class Prompts:
         Raises InvalidRequest where the model has no template, or its template does not take these messages, and
         ContextTooLong.
         """
+        # Many messages are work for the template even where there is little in them.
+        size = request_bytes + len(chat.messages) * CHARS_AROUND_MESSAGE
+        return await run_sized(lambda: self.write_chat(chat, rendering, must_fit=must_fit), size)
+
+    def write_chat(self, chat: WrittenChat, rendering: Rendering, *, must_fit: bool = True) -> Prompt:
+        """`of_chat`, here and now."""
         template = self._template
         if template is None:
             raise InvalidRequest("This model has no chat template; use /v1/completions instead.", param="messages")
+        text = _render(template, chat, rendering)
+        special = rendering.add_special_tokens
+        return Prompt(text, self.cut(text, "messages", add_special_tokens=special, must_fit=must_fit))
 
-        def prompt() -> Prompt:
-            text = _render(template, plan, rendering)
-            tokens = self._tokens(text, "messages", add_special_tokens=rendering.add_special_tokens, must_fit=must_fit)
-            return Prompt(text, tokens)
+    async def of_completion(self, asked: CompletionRequest, *, echoed: bool) -> list[Prompt]:
+        """Each of the request's prompts; one of token ids has its text only where it is to be `echoed`.
 
-        # Many messages are work for the template even where there is little in them.
-        return await run_sized(prompt, request_bytes + len(plan.messages) * CHARS_AROUND_MESSAGE)
-
-    async def of_completion(self, asked: CompletionRequest) -> list[Prompt]:
-        """Each of the request's prompts. Raises InvalidRequest and ContextTooLong."""
+        Raises InvalidRequest and ContextTooLong.
+        """
         given = asked.prompts
         prompts: list[Prompt] = []
         for index, each in enumerate(given):
             where = f"prompt[{index}]" if len(given) > 1 else "prompt"
-            prompt = await self._of_completion(each, asked, where)
+            prompt = await self._of_completion(each, asked, where, echoed=echoed)
             if not prompt.token_ids:
                 raise InvalidRequest(f"{where}: this prompt has no tokens; send at least one.", param=where)
             prompts.append(prompt)
         return prompts
 
-    async def _of_completion(self, given: str | list[int], asked: CompletionRequest, where: str) -> Prompt:
+    async def _of_completion(
+        self, given: str | list[int], asked: CompletionRequest, where: str, *, echoed: bool
+    ) -> Prompt:
         if isinstance(given, str):
             return Prompt(given, await self.of_text(given, add_special_tokens=asked.add_special_tokens is not False))
         tokens = self.of_token_ids(given, where)
-        return Prompt(await self.text_of(tokens) if asked.echo else "", tokens)
+        return Prompt(await self.text_of(tokens) if echoed else "", tokens)
 
     async def of_text(self, text: str, *, add_special_tokens: bool = True, must_fit: bool = True) -> list[int]:
         """The text as it is, with the tokens that the model wants around it. Raises ContextTooLong."""
         return await run_sized(
-            lambda: self._tokens(text, "prompt", add_special_tokens=add_special_tokens, must_fit=must_fit), len(text)
+            lambda: self.cut(text, "prompt", add_special_tokens=add_special_tokens, must_fit=must_fit), len(text)
         )
 
-    def _tokens(self, text: str, param: str, *, add_special_tokens: bool, must_fit: bool) -> list[int]:
+    def cut(self, text: str, param: str, *, add_special_tokens: bool, must_fit: bool = True) -> list[int]:
+        """The tokens of `text`, which is of the field `param`, here and now. Raises ContextTooLong."""
         window = self._max_model_len
         if must_fit and (least := self._tokenizer.least_tokens(text)) >= window:
             raise ContextTooLong(
@@ -103,7 +120,7 @@ class Prompts:
 
     def of_token_ids(self, token_ids: list[int], param: str) -> list[int]:
         """The ids themselves. Raises InvalidRequest for one that the model does not know."""
-        self._vocabulary.require_all(token_ids, param)
+        self._known.require_all(token_ids, param)
         return token_ids
 
     async def text_of(self, token_ids: list[int]) -> str:
@@ -115,13 +132,13 @@ class Prompts:
         return await run_sized(lambda: list(map(self._tokenizer.token_text, token_ids)), len(token_ids))
 
 
-def _render(template: ChatTemplate, plan: ChatPlan, rendering: Rendering) -> str:
+def _render(template: ChatTemplate, chat: WrittenChat, rendering: Rendering) -> str:
     """The prompt's text."""
     if not rendering.continue_final_message:
-        return template.render(plan.messages, add_generation_prompt=rendering.add_generation_prompt, **plan.variables)
-    *before, last = plan.messages
+        return template.render(chat.messages, add_generation_prompt=rendering.add_generation_prompt, **chat.variables)
+    *before, last = chat.messages
     marked = {**last, "content": f"{last.get('content') or ''}{_END_MARK}"}
-    text = template.render([*before, marked], add_generation_prompt=False, **plan.variables)
+    text = template.render([*before, marked], add_generation_prompt=False, **chat.variables)
     at = text.rfind(_END_MARK.strip())
     if at < 0:
         raise InvalidRequest(

@@ -3,10 +3,24 @@
 from dataclasses import dataclass
 
 from forebay.modelfiles.model import ModelFiles
-from forebay.replica.dialects.call_parser import CallForm
 
 _PYTHON_TAG = "<|python_tag|>"
 _FUNCTION_TAG = "<function="
+
+
+@dataclass(frozen=True, slots=True)
+class CallForm:
+    """How a family of models sets off its calls.
+
+    `opening` stands before a call and `closing`, where the family has one, after it; `between` are the characters that
+    mean nothing after a call. In a `bare` form a call may also stand alone, at the beginning or after another call, if
+    it calls a tool that is known.
+    """
+
+    opening: str
+    closing: str
+    between: str
+    bare: bool
 
 
 @dataclass(frozen=True, slots=True)
