@@ -2,18 +2,142 @@
 
 import pytest
 
-from forebay.core.errors import InvalidApiKey, InvalidRequest, PermissionDenied
-from forebay.tenancy.authenticator import Authenticator, FixedKeys, StoredKey, priority_of
-from forebay.tenancy.keys import key_hash
-from forebay.tenancy.principal import PRIORITY_NAMES, Principal
+from forebay.core.errors import InvalidApiKey, InvalidRequest, ModelNotFound, PermissionDenied, StoreUnavailable
+from forebay.tenancy.authenticator import (
+    Authenticator,
+    operator_key,
+    priority_of,
+    require_model,
+    require_scope,
+)
+from forebay.tenancy.directory import Directory
+from forebay.tenancy.keys import key_hash, key_id
+from forebay.tenancy.principal import PRIORITY_NAMES, SCOPES, Principal, PriorityName, classes_up_to
+from forebay.tenancy.resources import ApiKey, Tenant
 
-ALICE = Principal("alice", "a", frozenset(PRIORITY_NAMES))
-BOB = Principal("bob", "b", frozenset({"batch"}))
+
+def principal(tenant: str, key: str, highest: PriorityName, models: frozenset[str] | None = None) -> Principal:
+    return Principal(
+        tenant_id=tenant,
+        key_id=key,
+        scopes=frozenset({"inference", "retrieval", "usage"}),
+        default_class="standard",
+        allowed_classes=classes_up_to(highest),
+        models=models,
+    )
+
+
+def api_key(id_: str, tenant: str, secret: str) -> ApiKey:
+    return ApiKey(id=id_, tenant=tenant, created_at=0.0, hash=key_hash(secret).hex())
+
+
+ALICE = principal("alice", "a", "interactive")
+BOB = principal("bob", "b", "batch")
+DIRECTORY = Directory(
+    [Tenant(id="alice"), Tenant(id="bob", highest_class="batch")],
+    [api_key("a", "alice", "key-a"), api_key("b", "bob", "key-b")],
+)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 @pytest.fixture
 def authenticator() -> Authenticator:
-    return Authenticator(FixedKeys([StoredKey(key_hash("key-a"), ALICE), StoredKey(key_hash("key-b"), BOB)]))
+    return Authenticator(lambda: DIRECTORY, operator_key("key-operator", "default"), Clock())
+
+
+def test_the_operator_s_key_may_do_everything_where_nothing_is_configured() -> None:
+    empty = Authenticator(Directory, operator_key("key-operator", "default"), Clock())
+    operator = empty.authenticate("Bearer key-operator")
+    assert (operator.tenant_id, operator.key_id) == ("default", key_id("key-operator"))
+    assert operator.scopes == set(SCOPES)
+    assert operator.allowed_classes == set(PRIORITY_NAMES)
+    assert operator.models is None
+    with pytest.raises(InvalidApiKey):
+        empty.authenticate("Bearer key-a")
+
+
+def test_the_operator_s_classes_and_opt_ins_are_its_tenant_s_even_a_disabled_one() -> None:
+    tenant = Tenant(id="default", default_class="batch", highest_class="standard", canary=True, disabled=True)
+    operator = Authenticator(
+        lambda: Directory([tenant]), operator_key("key-operator", "default"), Clock()
+    ).authenticate("Bearer key-operator")
+    assert (operator.default_class, operator.allowed_classes) == ("batch", {"standard", "batch"})
+    assert operator.canary
+    assert operator.scopes == set(SCOPES)
+
+
+def test_a_directory_that_is_not_there_yet_is_not_a_wrong_key() -> None:
+    def not_there() -> Directory:
+        raise StoreUnavailable("not read yet")
+
+    with pytest.raises(StoreUnavailable):
+        Authenticator(not_there, None, Clock()).authenticate("Bearer key-a")
+
+
+def test_the_newest_directory_counts() -> None:
+    directories = [DIRECTORY]
+    authenticator = Authenticator(lambda: directories[-1], None, Clock())
+    authenticator.authenticate("Bearer key-a")
+    directories.append(Directory())
+    with pytest.raises(InvalidApiKey):
+        authenticator.authenticate("Bearer key-a")
+
+
+def test_last_use_is_told_once() -> None:
+    clock = Clock()
+    authenticator = Authenticator(lambda: DIRECTORY, None, clock)
+    authenticator.authenticate("Bearer key-a")
+    clock.now = 1001.5
+    authenticator.authenticate("Bearer key-a")
+    with pytest.raises(InvalidApiKey):
+        authenticator.authenticate("Bearer key-z")
+    assert authenticator.take_last_used() == {"a": 1001.5}
+    assert authenticator.take_last_used() == {}
+
+
+def test_a_scope_that_the_key_does_not_have_is_named() -> None:
+    require_scope(ALICE, "usage")
+    with pytest.raises(PermissionDenied, match=r"'admin'.* has inference, retrieval, usage"):
+        require_scope(ALICE, "admin")
+
+
+def test_a_key_learns_nothing_of_models_that_are_not_for_it() -> None:
+    require_model(ALICE, "anything")
+    restricted = principal("carol", "c", "standard", models=frozenset({"small", "tiny"}))
+    require_model(restricted, "small")
+    said = []
+    for alias in ("large", "never-was"):
+        with pytest.raises(ModelNotFound) as refused:
+            require_model(restricted, alias)
+        assert refused.value.param == "model"
+        said.append(refused.value.detail.replace(alias, "X"))
+    assert said == ["The model 'X' does not exist here. Known models: small, tiny."] * 2
+
+
+@pytest.mark.parametrize(
+    ("default", "highest", "expected"),
+    [
+        ("standard", "interactive", "standard"),
+        ("interactive", "interactive", "interactive"),
+        ("batch", "standard", "batch"),
+        ("interactive", "standard", "standard"),
+        ("interactive", "batch", "batch"),
+    ],
+)
+def test_the_default_class_is_the_tenant_s_lowered_to_what_it_may_use(
+    default: PriorityName, highest: PriorityName, expected: PriorityName
+) -> None:
+    tenant = Tenant(id="t", default_class=default, highest_class=highest)
+    directory = Directory([tenant], [api_key("k", "t", "key-t")])
+    caller = Authenticator(lambda: directory, None, Clock()).authenticate("Bearer key-t")
+    assert priority_of(caller, None) == expected
+    assert priority_of(caller, None, "auto") == expected
 
 
 @pytest.mark.parametrize("header", ["Bearer key-b", "bearer key-b", "BEARER  key-b "])
