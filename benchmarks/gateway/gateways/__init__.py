@@ -1,0 +1,1 @@
+"""The gateways that are measured: each can be prepared once and started behind the same upstream."""
