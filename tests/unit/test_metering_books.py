@@ -1,0 +1,108 @@
+"""Months, closing and reconciliation: no store in sight."""
+
+import pytest
+
+from forebay.core.errors import InvalidRequest
+from forebay.metering.closing import closed, recovered
+from forebay.metering.months import day_of, month_bounds, month_of
+from forebay.metering.reconciliation import reconcile, summed
+from forebay.metering.usage import OpenedUsage, TokenUsage
+
+MIDNIGHT = 1_764_547_200.0
+"""2025-12-01 00:00 UTC."""
+OPENED = OpenedUsage(
+    id="u1",
+    request_id="chatcmpl-1",
+    tenant="acme",
+    key="k",
+    tags={"team": "search"},
+    alias="assistant",
+    model_version="m@1",
+    pool="large",
+    priority="batch",
+    route="/v1/chat/completions",
+    stream=True,
+    opened_at=MIDNIGHT,
+    prompt_tokens=10,
+    fallback=True,
+    price_version="p1",
+    prompt_nanos_per_million=3_000_000,
+    cached_nanos_per_million=1_000_000,
+    output_nanos_per_million=10_500_000,
+    idempotency_hash="h",
+    replica="r0",
+)
+
+
+def used(prompt: int, cached: int, output: int) -> TokenUsage:
+    return TokenUsage(prompt_tokens=prompt, cached_tokens=cached, output_tokens=output)
+
+
+def test_a_month_begins_and_ends_at_midnight_utc():
+    assert month_bounds("2025-12") == (MIDNIGHT, MIDNIGHT + 31 * 86400)
+    assert month_bounds("2024-02")[1] - month_bounds("2024-02")[0] == 29 * 86400
+    assert (month_of(MIDNIGHT), day_of(MIDNIGHT)) == ("2025-12", "2025-12-01")
+    assert (month_of(MIDNIGHT - 1), day_of(MIDNIGHT - 1)) == ("2025-11", "2025-11-30")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["2025-13", "2025-00", "2025-1", "", "0001-01", "9999-12", "２０２５-12", "2025-12\n"]
+)
+def test_what_is_no_month_is_refused(wrong: str):
+    with pytest.raises(InvalidRequest, match="such as 2026-11"):
+        month_bounds(wrong)
+
+
+def test_a_closed_record_carries_all_of_the_opened_and_its_cost():
+    record = closed(
+        OPENED, used(10, 4, 3), ended_at=MIDNIGHT + 1, status="completed", http_status=200, counted="engine"
+    )
+    # 6 × 3 + 4 × 1 + 3 × 10.5 = 53.5, of which the half goes up.
+    assert record.cost_nanos == 54
+    for field in ("id", "request_id", "tenant", "key", "tags", "alias", "model_version", "pool", "priority", "route"):
+        assert getattr(record, field) == getattr(OPENED, field)
+    assert (record.stream, record.fallback, record.price_version) == (True, True, "p1")
+    assert (record.idempotency_hash, record.replica) == ("h", "r0")
+
+
+def test_more_cached_than_prompt_tokens_are_not_believed():
+    record = closed(OPENED, used(10, 40, 0), ended_at=MIDNIGHT, status="completed", http_status=200, counted="engine")
+    assert (record.cached_tokens, record.cost_nanos) == (10, 10)
+
+
+def test_a_clock_that_was_set_back_makes_no_record_end_before_it_began():
+    record = closed(OPENED, used(1, 0, 0), ended_at=MIDNIGHT - 60, status="failed", http_status=502, counted="engine")
+    assert record.ended_at == MIDNIGHT
+
+
+def test_what_was_last_seen_of_a_lost_request_is_billed_and_nothing_where_nothing_was():
+    seen = recovered(OPENED, used(10, 0, 2), "r7", MIDNIGHT + 60)
+    assert (seen.status, seen.counted, seen.replica, seen.cost_nanos) == ("recovered", "last_seen", "r7", 51)
+    unseen = recovered(OPENED, None, None, MIDNIGHT + 60)
+    assert (unseen.prompt_tokens, unseen.cost_nanos, unseen.replica) == (0, 0, "r0")
+
+
+def test_reconciliation_flags_what_drifts_and_what_one_side_does_not_know():
+    engine = {"same": used(100, 0, 50), "near": used(1000, 0, 1000), "far": used(1000, 0, 1000), "lost": used(5, 0, 0)}
+    billed = {
+        "same": used(100, 9, 50),
+        "near": used(1001, 0, 1000),
+        "far": used(1000, 0, 990),
+        "made-up": used(0, 0, 1),
+    }
+    rows = {row.name: row for row in reconcile(engine, billed, tolerance=0.001)}
+    assert list(rows) == sorted(rows)
+    assert {name for name, row in rows.items() if row.flagged} == {"same", "far", "lost", "made-up"}
+    assert (rows["far"].prompt_tokens, rows["far"].output_tokens) == (0, -10)
+    assert (rows["lost"].billed, rows["lost"].prompt_tokens) == (None, -5)
+    assert rows["near"].flagged is False
+    assert all(not row.flagged for row in reconcile(engine, engine))
+
+
+def test_what_neither_side_did_is_no_drift():
+    assert [row.flagged for row in reconcile({"idle": used(0, 0, 0)}, {})] == [False]
+
+
+def test_requests_are_summed_by_their_pool():
+    sums = summed([("a", used(1, 1, 2)), ("b", used(5, 0, 5)), ("a", used(10, 0, 20))])
+    assert sums == {"a": used(11, 1, 22), "b": used(5, 0, 5)}
