@@ -7,6 +7,7 @@ from pathlib import Path
 import openai
 import pytest
 
+from tests.acceptance.operated import Operated, operated, write_configuration, write_models
 from tests.acceptance.processes import ForebayProcess, forebay, until
 from tests.support.scripted_model import write_scripted_model
 
@@ -80,7 +81,7 @@ SCRIPTED_KEY = "scripted-key-0123456789"
 SCRIPTED_CONFIGURATION = f"""
 data_dir = "data"
 tenancy.api_key = "{SCRIPTED_KEY}"
-tenancy.allowed_classes = ["standard", "batch"]
+tenancy.highest_class = "standard"
 
 [pools.actor]
 model = "model"
@@ -117,6 +118,24 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForebayProces
     with forebay(directory, ["serve"]) as process:
         until("its pool is ready", lambda: "Ctrl-C stops it" in process.printed(), process.process, process.output)
         yield process
+
+
+@pytest.fixture(scope="session")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the models `brief` and `endless`."""
+    folder = tmp_path_factory.mktemp("models")
+    write_models(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Iterator[Operated]:
+    """A platform with an operator; each test makes tenants of its own."""
+    directory = tmp_path_factory.mktemp("service")
+    write_configuration(directory, tiny_models)
+    with operated(directory) as platform:
+        platform.set_prices()
+        yield platform
 
 
 @pytest.fixture(scope="session")

@@ -63,14 +63,16 @@ def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
         FOREBAY_POOLS__ASSISTANT_LARGE__ENGINE_SETTINGS__KV_CACHE_GB="0.125",
         FOREBAY_POOLS__BIG__URL="http://gpu:8000/v1",
         FOREBAY_TENANCY__API_KEY="12345678901234567890",
-        FOREBAY_TENANCY__ALLOWED_CLASSES='["batch"]',
+        FOREBAY_TENANCY__HIGHEST_CLASS="batch",
+        FOREBAY_METERING__RETENTION_DAYS="90",
     )
     assert loaded.config.gateway.port == 9000
     assert loaded.config.pools["assistant-large"].replicas == 3
     assert loaded.config.pools["assistant-large"].engine_settings.kv_cache_gb == 0.125
     assert loaded.config.pools["big"].url == "http://gpu:8000/v1"
     assert loaded.config.tenancy.api_key == "12345678901234567890"
-    assert loaded.config.tenancy.allowed_classes == ("batch",)
+    assert loaded.config.tenancy.highest_class == "batch"
+    assert loaded.config.metering.retention_days == 90
 
 
 def test_secrets_come_by_reference(tmp_path: Path) -> None:
@@ -117,7 +119,10 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         ("[pools]", "pools: there is none"),
         ('tenancy.api_key = "short"', "tenancy.api_key: expected `str` of length >= 16."),
         ('log.level = "loud"', "log.level: invalid enum value 'loud'."),
-        ("tenancy.allowed_classes = []", "tenancy.allowed_classes: the list is empty"),
+        ('tenancy.highest_class = "gold"', "tenancy.highest_class: invalid enum value 'gold'."),
+        ('metering.carrier = "nats"', 'metering.nats_url: carrier = "nats" needs it'),
+        ('storage.database = "mysql://h/d"', "storage.database: expected `str` matching"),
+        ('[pools.a]\nmodel = "m"\ntokenizer = "t"', "pools.a.tokenizer: only a pool with a url has one"),
     ],
 )
 def test_what_is_wrong_in_the_file_is_told_with_its_place(tmp_path: Path, text: str, expected: str) -> None:

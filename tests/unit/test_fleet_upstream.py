@@ -59,7 +59,7 @@ async def server(script: Script) -> AsyncIterator[Endpoint]:
 async def post(endpoint: Endpoint, *, stream: bool = False) -> bytes:
     async with (
         UpstreamClient(SETTINGS) as client,
-        client.post("big", endpoint, "chat/completions", b"{}", stream=stream) as answer,
+        client.post("big", endpoint, "chat/completions", b"{}", stream=stream, headers={}) as answer,
     ):
         if stream:
             return b"".join([chunk async for chunk in answer.events()])
@@ -168,7 +168,7 @@ def test_leaving_early_closes_the_connection() -> None:
             closed.set()
 
         async with server(script) as endpoint, UpstreamClient(SETTINGS) as client:
-            async with client.post("big", endpoint, "completions", b"{}", stream=True) as answer:
+            async with client.post("big", endpoint, "completions", b"{}", stream=True, headers={}) as answer:
                 async for _ in answer.events():
                     break
             async with asyncio.timeout(5):
@@ -224,7 +224,7 @@ def test_of_a_stream_that_dies_within_an_event_only_the_whole_ones_are_told() ->
         async with (
             server(saying(answer)) as endpoint,
             UpstreamClient(SETTINGS) as client,
-            client.post("big", endpoint, "completions", b"{}", stream=True) as relayed,
+            client.post("big", endpoint, "completions", b"{}", stream=True, headers={}) as relayed,
         ):
             with pytest.raises(UpstreamFailed):
                 async for events in relayed.events():

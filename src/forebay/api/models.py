@@ -1,14 +1,37 @@
 """`GET /v1/models`: what comes out."""
 
+from decimal import Decimal
 from typing import Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 
+class ModelLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the caller may use of a model: the least of the quotas that it is under. What is not limited is not sent.
+
+    `max_tokens` is for each answer; the budget is in dollars a month.
+    """
+
+    tokens_per_minute: int | None = None
+    requests_per_minute: int | None = None
+    concurrent_requests: int | None = None
+    max_tokens: int | None = None
+    monthly_budget_usd: Decimal | None = None
+
+
+class ModelPricing(msgspec.Struct, frozen=True, kw_only=True):
+    """Dollars for a million tokens, now, for requests of the caller's default class."""
+
+    prompt_usd_per_million: Decimal
+    cached_usd_per_million: Decimal
+    output_usd_per_million: Decimal
+    price_version: str
+
+
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     """One model that can be called. `created` is in Unix seconds; `max_model_len` is prompt plus output tokens, and not
-    sent where that is not known.
+    sent where that is not known. `version` is what answers now.
     """
 
     id: str
@@ -17,6 +40,10 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     root: str | None = None
     parent: str | None = None
     max_model_len: int | UnsetType = UNSET
+    version: str | UnsetType = UNSET
+    precision: str | UnsetType = UNSET
+    limits: ModelLimits | UnsetType = UNSET
+    pricing: ModelPricing | UnsetType = UNSET
     object: Literal["model"] = "model"
 
 

@@ -20,7 +20,7 @@ from forebay.modelfiles.wheels import is_fetched
 from forebay.tenancy.keys import KEY_FILE, load_or_create_key
 from forebay.web.server import bind
 from forebay.wiring.machine import engine_support
-from forebay.wiring.platform import remote_endpoint
+from forebay.wiring.pools import remote_endpoint
 
 Verdict = Literal["ok", "note", "wrong"]
 

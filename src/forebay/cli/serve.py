@@ -69,11 +69,13 @@ async def _run_pools(
     loaded: LoadedConfig, platform: Platform, announcer: Announcer, entry: Entry, stop: Callable[[], None]
 ) -> None:
     """Until cancelled. Calls `stop` where no pool can ever start."""
-    sources = dict.fromkeys(pool.model for pool in loaded.config.pools.values() if pool.model is not None)
+    named = [pool.model or pool.tokenizer for pool in loaded.config.pools.values()]
+    sources = dict.fromkeys(source for source in named if source is not None)
     for source in sources:
         if must_be_fetched(source, loaded.cache_dir):
             with announcer.step(f"fetching the model {source}"):
                 await asyncio.to_thread(fetch_model, source, loaded.cache_dir)
+    await platform.prompt_counters.load()
     async with platform.fleet.running():
         if not await announcer.follow_start(platform.fleet, entry):
             stop()

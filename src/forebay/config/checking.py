@@ -79,8 +79,8 @@ def meaning_problems(config: Config) -> Iterator[str]:
             yield f"aliases.{alias}: there is no pool {pool_name!r}; {suggestion(pool_name, config.pools)}"
     if config.tenancy.api_key is not None and (problem := _key_problem(config.tenancy.api_key)):
         yield f"tenancy.api_key: {problem}"
-    if not config.tenancy.allowed_classes:
-        yield "tenancy.allowed_classes: the list is empty, so that nobody could call; name at least one class."
+    if config.metering.carrier == "nats" and config.metering.nats_url is None:
+        yield 'metering.nats_url: carrier = "nats" needs it; give the address of a NATS server.'
 
 
 def _pool_problems(path: str, pool: PoolSettings) -> Iterator[str]:
@@ -88,7 +88,12 @@ def _pool_problems(path: str, pool: PoolSettings) -> Iterator[str]:
         both = "" if pool.model is None else ", not both"
         yield f"{path}: give either model (run here) or url (run elsewhere){both}."
     elif pool.url is None:
-        elsewhere = {"engine": pool.engine, "api_key": pool.api_key, "upstream_model": pool.upstream_model}
+        elsewhere = {
+            "engine": pool.engine,
+            "api_key": pool.api_key,
+            "upstream_model": pool.upstream_model,
+            "tokenizer": pool.tokenizer,
+        }
         for field in [key for key, value in elsewhere.items() if value is not None]:
             yield f"{path}.{field}: only a pool with a url has one; remove it, or replace model by url."
     elif problem := _url_problem(pool.url):

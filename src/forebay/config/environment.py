@@ -13,7 +13,19 @@ from forebay.fleet.drivers.local import REPLICA_KEY_VARIABLE
 PREFIX = "FOREBAY_"
 SEPARATOR = "__"
 CONFIG_VARIABLE = "FOREBAY_CONFIG"
-NOT_SETTINGS = frozenset({CONFIG_VARIABLE, REPLICA_KEY_VARIABLE})
+URL_VARIABLE = "FOREBAY_URL"
+API_KEY_VARIABLE = "FOREBAY_API_KEY"
+NOT_SETTINGS = frozenset({CONFIG_VARIABLE, REPLICA_KEY_VARIABLE, URL_VARIABLE, API_KEY_VARIABLE})
+
+
+def operators_url(environment: Mapping[str, str]) -> str | None:
+    """The gateway that the commands for operators are to speak to."""
+    return environment.get(URL_VARIABLE) or None
+
+
+def operators_key(environment: Mapping[str, str]) -> str | None:
+    """The key with which they do."""
+    return environment.get(API_KEY_VARIABLE) or None
 
 
 def overlay(tree: dict[str, Any], environment: Mapping[str, str]) -> Iterator[str]:

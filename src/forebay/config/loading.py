@@ -113,15 +113,19 @@ def _located(config: Config, file: Path | None, environment: Mapping[str, str]) 
     )
     cache = default_cache_dir(environment) if config.cache_dir is None else base / config.cache_dir
     pools = {
-        name: pool if pool.model is None else msgspec.structs.replace(pool, model=_model_source(pool.model, base))
+        name: msgspec.structs.replace(
+            pool, model=_model_source(pool.model, base), tokenizer=_model_source(pool.tokenizer, base)
+        )
         for name, pool in config.pools.items()
     }
     config = msgspec.structs.replace(config, pools=pools)
     return LoadedConfig(config, file, data.expanduser(), cache.expanduser(), environment)
 
 
-def _model_source(source: str, base: Path) -> str:
+def _model_source(source: str | None, base: Path) -> str | None:
     """A path relative to the configuration file made absolute; any other source as it is."""
+    if source is None:
+        return None
     path = base / Path(source).expanduser()
     return str(path) if path.exists() else source
 

@@ -7,6 +7,9 @@ import msgspec
 from forebay.core.telemetry import LogFormat, LogLevel
 from forebay.fleet.settings import FleetSettings, PoolSettings
 from forebay.gateway.settings import GatewaySettings
+from forebay.metering.settings import MeteringSettings
+from forebay.storage.content.settings import ContentSettings
+from forebay.storage.settings import StorageSettings
 from forebay.tenancy.settings import TenancySettings
 
 PoolName = Annotated[str, msgspec.Meta(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
@@ -47,12 +50,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Every setting there is."""
 
     data_dir: Annotated[str, msgspec.Meta(min_length=1)] | None = None
-    """Directory of the API key and the engines' logs. None: `forebay` in the user's data directory."""
+    """Directory of the API key, the database, the usage log and the engines' logs. None: `forebay` in the user's data
+    directory."""
     cache_dir: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     """Directory of fetched models; may be deleted. None: `forebay` in the user's cache directory."""
     log: LogSettings = LogSettings()
     gateway: GatewaySettings = GatewaySettings()
     tenancy: TenancySettings = TenancySettings()
+    metering: MeteringSettings = MeteringSettings()
+    storage: StorageSettings = StorageSettings()
+    content: ContentSettings = ContentSettings()
     fleet: FleetSettings = FleetSettings()
     pools: dict[PoolName, PoolSettings] = {}
     """The pools by name. Without any: the default model as `assistant-large` and `assistant-small`."""

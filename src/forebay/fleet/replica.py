@@ -16,6 +16,8 @@ class Endpoint:
     takes_priority: bool
     """Understands vLLM's `priority` and `cache_salt`."""
     health_url: str
+    tells_usage: bool = False
+    """Keeps a book of what each request used, as our own engine does."""
 
     def __repr__(self) -> str:
         """Without the key, as this may end in a log."""

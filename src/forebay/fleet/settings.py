@@ -29,6 +29,9 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Key for `url`."""
     upstream_model: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     """The model's name at `url`; the pool's own name where None."""
+    tokenizer: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    """The model at `url`, as a source like `model`, of which the tokenizer and the chat template are read here, so that
+    prompts are counted exactly. None: they are estimated, rather too high, until the answer tells."""
 
 
 class FleetSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

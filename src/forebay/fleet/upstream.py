@@ -1,10 +1,11 @@
 """The client of every replica: ours, vLLM's, or any OpenAI-compatible server's."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
@@ -16,7 +17,10 @@ from forebay.fleet.replica import Endpoint
 from forebay.fleet.settings import FleetSettings
 from forebay.fleet.supervisor import ProbeError
 from forebay.fleet.upstream_errors import error_of
+from forebay.metering.usage import TokenUsage
 
+KNOWN_TYPES = frozenset({"application/json", sse.MEDIA_TYPE, "text/html", "text/plain"})
+"""Others are not told: errors are logged, and a server may say anything, its request too, in that header."""
 KEEPALIVE_S = 3.0
 """How long an idle connection is kept: shorter than the 5 s after which vLLM's server closes one, as a request must not
 meet a connection that is just being closed."""
@@ -25,6 +29,8 @@ MAX_ERROR_BYTES = 65536
 UNREACHABLE = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """What a request may be sent elsewhere after: not a byte of it had left."""
 MAX_LISTING_BYTES = 4 * 2**20
+USAGE_WAIT_S = 2
+"""How long a replica may wait for a request's end before it tells its usage."""
 
 
 class _Listed(msgspec.Struct, frozen=True):
@@ -34,6 +40,12 @@ class _Listed(msgspec.Struct, frozen=True):
 
 class _Listing(msgspec.Struct, frozen=True):
     data: list[_Listed]
+
+
+class _BookedUsage(msgspec.Struct, frozen=True):
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
 
 
 class UnreachableError(Exception):
@@ -99,9 +111,10 @@ class UpstreamClient:
 
     @asynccontextmanager
     async def post(
-        self, pool: str, endpoint: Endpoint, path: str, body: bytes, *, stream: bool
+        self, pool: str, endpoint: Endpoint, path: str, body: bytes, *, stream: bool, headers: Mapping[str, str]
     ) -> AsyncGenerator[UpstreamAnswer]:
-        """Send one request; leaving before the answer's end closes the connection, which ends the request there too.
+        """Send one request with these `headers` beside its own; leaving before the answer's end closes the connection,
+        which ends the request there too.
 
         Raises UnreachableError, or the error of the tree that the replica's answer stands for.
         """
@@ -109,7 +122,7 @@ class UpstreamClient:
             response = await self._http.post(
                 f"{endpoint.base_url}/{path}",
                 data=body,
-                headers={"Content-Type": "application/json", **_authorization(endpoint)},
+                headers={"Content-Type": "application/json", **headers, **_authorization(endpoint)},
                 allow_redirects=False,
             )
         except UNREACHABLE as error:
@@ -147,6 +160,24 @@ class UpstreamClient:
             raise ProbeError(f"{url} does not list models as OpenAI's API does") from None
         return {model.id: model.max_model_len for model in listed}
 
+    async def usage_of(self, endpoint: Endpoint, request_id: str) -> TokenUsage | None:
+        """What the request with that id has used, once it has ended, by the replica's own book; None where it keeps
+        none, does not know the request or cannot be reached.
+        """
+        if not endpoint.tells_usage:
+            return None
+        url = f"{endpoint.base_url}/requests/{quote(request_id)}/usage?wait_s={USAGE_WAIT_S}"
+        try:
+            status, body = await self._get(endpoint, url)
+            told = msgspec.json.decode(body, type=_BookedUsage) if status == 200 else None
+        except (ProbeError, msgspec.DecodeError, RecursionError):
+            return None
+        if told is None:
+            return None
+        return TokenUsage(
+            prompt_tokens=told.prompt_tokens, cached_tokens=told.cached_tokens, output_tokens=told.completion_tokens
+        )
+
     async def _get(self, endpoint: Endpoint, url: str) -> tuple[int, bytes]:
         """Status and body, within the probe timeout. Raises ProbeError where there is no answer."""
         limit_s = self._settings.probe_timeout_s
@@ -174,9 +205,8 @@ async def _require_success(pool: str, endpoint: Endpoint, response: aiohttp.Clie
         raise error_of(pool, endpoint.model, response.status, response.headers.get("Retry-After"), body)
     expected = sse.MEDIA_TYPE if stream else "application/json"
     if response.content_type != expected:
-        raise UpstreamFailed(
-            f"A replica of the pool {pool} answered with {response.content_type} instead of {expected}."
-        )
+        given = response.content_type if response.content_type in KNOWN_TYPES else "another type"
+        raise UpstreamFailed(f"A replica of the pool {pool} answered with {given} instead of {expected}.")
 
 
 def _authorization(endpoint: Endpoint) -> dict[str, str]:

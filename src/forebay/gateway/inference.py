@@ -1,6 +1,6 @@
 """The four inference routes, which all take one straight line."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,17 @@ from litestar.response.base import ASGIResponse
 
 from forebay.api.decoding import decode
 from forebay.api.generation import ModelName
-from forebay.core.errors import ForebayError
+from forebay.core.errors import ForebayError, InvalidRequest
+from forebay.core.ids import new_id
 from forebay.fleet.pool import Pool
 from forebay.gateway.caller import caller
 from forebay.gateway.entrances import ENTRANCES, Entrance
 from forebay.gateway.parts import GatewayParts
 from forebay.gateway.translation import Translation
-from forebay.serving.request import InferenceRequest
-from forebay.tenancy.authenticator import PRIORITY_HEADER, priority_of
+from forebay.serving.repeats import IDEMPOTENCY_HEADER
+from forebay.serving.request import InferenceRequest, Repeat
+from forebay.tenancy.authenticator import PRIORITY_HEADER, priority_of, require_scope
+from forebay.tenancy.principal import Principal
 from forebay.web.body import read_body, require_json
 from forebay.web.disconnect import until_disconnect
 from forebay.web.event_stream import EventStream
@@ -26,6 +29,7 @@ from forebay.web.problems import internal_error
 from forebay.web.request_id import request_id
 
 POOL_HEADER = "X-Forebay-Pool"
+MAX_IDEMPOTENCY_KEY = 255
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -46,7 +50,8 @@ class Visit:
     asked: InferenceRequest
     pool: Pool
     translation: Translation
-    headers: Mapping[str, str]
+    headers: dict[str, str]
+    """Of the response; how the caller stands with its quotas is added once that is known."""
 
 
 def inference_routes(parts: GatewayParts) -> list[HTTPRouteHandler]:
@@ -59,44 +64,65 @@ def _handler(parts: GatewayParts, entrance: Entrance) -> HTTPRouteHandler:
     async def handler(request: AnyRequest) -> ASGIResponse:
         with parts.metrics.refusals(entrance.name):
             visit = await _admit(parts, request, entrance)
-        headers = {POOL_HEADER: visit.pool.name, **visit.headers}
-        if entrance.request_id_header:
-            headers[entrance.request_id_header] = request_id(request.scope)
         if visit.asked.stream:
-            return EventStream(_events(parts, request, visit), headers=headers)
+            return EventStream(_events(parts, request, visit), headers=lambda: visit.headers)
         body = await until_disconnect(request.receive, _whole(parts, visit))
-        return ASGIResponse(body=body, media_type="application/json", headers=headers)
+        return ASGIResponse(body=body, media_type="application/json", headers=visit.headers)
 
     return handler
 
 
 async def _admit(parts: GatewayParts, request: AnyRequest, entrance: Entrance) -> Visit:
     """Who asks for what, and the pool that can answer. Raises the error that refuses it."""
+    arrived = parts.clock.now()
     parts.door.require_open()
     # The key first: a stranger's body is not read.
     principal = caller(parts.authenticator, request, entrance.key_header)
+    require_scope(principal, "inference")
     require_json(request)
     body = await read_body(request, parts.body_limits)
     envelope = decode(body, Envelope)
     tier = envelope.service_tier if isinstance(envelope.service_tier, str) else None
     priority = priority_of(principal, request.headers.get(PRIORITY_HEADER), tier)
-    pool = parts.service.pool_of(envelope.model)
-    translation, headers = entrance.translate(body, pool)
+    pool = parts.pools[parts.catalog.resolve(envelope.model, principal.models).pool]
+    translation, ignored = entrance.translate(body, pool)
     asked = InferenceRequest(
+        id=new_id("req"),
+        request_id=request_id(request.scope),
+        entrance=entrance.name,
         route=entrance.upstream,
         alias=envelope.model,
         stream=bool(envelope.stream),
         body=translation.body,
         principal=principal,
         priority=priority,
+        arrived=arrived,
+        repeat=_repeat(request, principal, entrance, body),
     )
+    headers = {POOL_HEADER: pool.name, **ignored}
+    if entrance.request_id_header:
+        headers[entrance.request_id_header] = asked.request_id
     return Visit(entrance, asked, pool, translation, headers)
+
+
+def _repeat(request: AnyRequest, principal: Principal, entrance: Entrance, body: bytes) -> Repeat | None:
+    """Raises InvalidRequest for a key that is none."""
+    key = request.headers.get(IDEMPOTENCY_HEADER)
+    if key is None:
+        return None
+    if not 1 <= len(key) <= MAX_IDEMPOTENCY_KEY:
+        raise InvalidRequest(
+            f"{IDEMPOTENCY_HEADER} has {len(key)} characters; send 1 to {MAX_IDEMPOTENCY_KEY}, a UUID for example.",
+            param=IDEMPOTENCY_HEADER,
+        )
+    return Repeat.of(principal.tenant_id, key, entrance.name, body)
 
 
 async def _whole(parts: GatewayParts, visit: Visit) -> bytes:
     with parts.metrics.serving(visit.pool.name, visit.entrance.name), parts.door.enter():
         try:
             async with parts.service.serve(visit.asked, visit.pool) as answer:
+                visit.headers.update(answer.headers)
                 return visit.translation.whole(await answer.whole())
         except ForebayError as error:
             told = visit.translation.error(error)
@@ -111,6 +137,7 @@ async def _events(parts: GatewayParts, request: AnyRequest, visit: Visit) -> Asy
     try:
         with parts.metrics.serving(visit.pool.name, visit.entrance.name) as timer, parts.door.enter():
             async with parts.service.serve(visit.asked, visit.pool) as answer:
+                visit.headers.update(answer.headers)
                 async for chunk in answer.events():
                     timer.chunk()
                     if told := stream.feed(chunk):

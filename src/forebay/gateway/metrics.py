@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter as Tally
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -10,12 +10,21 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from forebay.core.clock import Clock
-from forebay.core.errors import ForebayError
+from forebay.core.errors import (
+    BudgetExhausted,
+    ConcurrencyExceeded,
+    ForebayError,
+    RequestRateExceeded,
+    TokenRateExceeded,
+)
 from forebay.fleet.pool import Pool, describe
+from forebay.metering.usage import UsageRecord
+from forebay.serving.request import InferenceRequest
 
 NO_POOL = "none"
 """The pool label of a request that was refused before a pool was found for it."""
 CLIENT_LEFT = "499"
+OF_QUOTAS = (TokenRateExceeded, RequestRateExceeded, ConcurrencyExceeded, BudgetExhausted)
 UNEXPECTED = "500"
 
 TTFT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60)
@@ -52,8 +61,37 @@ class GatewayMetrics:
             buckets=DURATION_BUCKETS,
             registry=self._registry,
         )
+        self._tokens = Counter(
+            "forebay_tokens",
+            "Tokens of requests that ended, as billed; those of kind cached are among the prompt's.",
+            ["pool", "priority", "kind"],
+            registry=self._registry,
+        )
+        self._quota_refusals = Counter(
+            "forebay_quota_refusals",
+            "Requests that a quota did not cover, by problem type.",
+            ["type"],
+            registry=self._registry,
+        )
+        self._snapshot_age = Gauge(
+            "forebay_configuration_age_seconds",
+            "Since it was last certain that tenants, keys, quotas, prices and prompts are as the database has them.",
+            registry=self._registry,
+        )
         for pool in pools:
             self._in_flight.labels(pool)
+
+    def watch_configuration(self, age_s: Callable[[], float]) -> None:
+        """Tell `age_s()` whenever the numbers are asked for."""
+        self._snapshot_age.set_function(age_s)
+
+    async def ended(self, request: InferenceRequest, record: UsageRecord | None) -> None:
+        """Count what a run has used."""
+        if record is None:
+            return
+        used = (("prompt", record.prompt_tokens), ("cached", record.cached_tokens), ("output", record.output_tokens))
+        for kind, tokens in used:
+            self._tokens.labels(record.pool, record.priority, kind).inc(tokens)
 
     @contextmanager
     def refusals(self, route: str) -> Generator[None]:
@@ -76,6 +114,8 @@ class GatewayMetrics:
             status = "200"
         except ForebayError as error:
             status = str(error.status)
+            if isinstance(error, OF_QUOTAS):
+                self._quota_refusals.labels(error.type).inc()
             raise
         except (asyncio.CancelledError, GeneratorExit):
             status = CLIENT_LEFT

@@ -1,92 +1,116 @@
-"""Serves one inference request: alias → pool → replica → relay."""
+"""Serves one inference request: alias → pool → reservation → replica → relay → settlement."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Protocol
 
 from forebay.catalog.catalog import Catalog
-from forebay.fleet.fleet import Fleet
-from forebay.fleet.model_name import StreamRenamer, renamed
+from forebay.core.errors import ForebayError, UpstreamFailed
 from forebay.fleet.pool import Pool
 from forebay.fleet.replica import Endpoint
 from forebay.fleet.upstream import UnreachableError
+from forebay.metering.usage import UsageStatus
+from forebay.serving.admission import Admitted
+from forebay.serving.answer import Answer, ReplicaAnswer
+from forebay.serving.content_log import Content, ContentLog
+from forebay.serving.metered_run import Books, MeteredRun
 from forebay.serving.request import InferenceRequest, outbound_body
+from forebay.serving.settler import CLIENT_LEFT_STATUS, Settler
 
-
-class ReplicaAnswer(Protocol):
-    """A replica's good answer; see `fleet.upstream.UpstreamAnswer`."""
-
-    async def whole(self) -> bytes: ...
-
-    def events(self) -> AsyncGenerator[bytes]: ...
+REQUEST_ID_HEADER = "X-Request-Id"
+PUBLIC_PREFIX_HEADER = "X-Forebay-Public-Prefix-Tokens"
 
 
 class Replicas(Protocol):
     """How replicas are called; see `fleet.upstream.UpstreamClient`."""
 
     def post(
-        self, pool: str, endpoint: Endpoint, path: str, body: bytes, *, stream: bool
+        self, pool: str, endpoint: Endpoint, path: str, body: bytes, *, stream: bool, headers: Mapping[str, str]
     ) -> AbstractAsyncContextManager[ReplicaAnswer]: ...
-
-
-class Answer:
-    """An answer that has begun, under the name of the model that was asked for."""
-
-    def __init__(self, pool: str, replica: str, upstream: ReplicaAnswer, alias: str, *, rename: bool) -> None:
-        self.pool = pool
-        self.replica = replica
-        self._upstream = upstream
-        self._alias = alias
-        self._rename = rename
-
-    async def whole(self) -> bytes:
-        """The JSON body. Raises UpstreamFailed."""
-        return renamed(await self._upstream.whole(), self._alias)
-
-    async def events(self) -> AsyncGenerator[bytes]:
-        """The event stream's bytes. Raises UpstreamFailed where the replica breaks off."""
-        renamer = StreamRenamer(self._alias) if self._rename else None
-        async for chunk in self._upstream.events():
-            relayed = renamer.feed(chunk) if renamer else chunk
-            if relayed:
-                yield relayed
 
 
 class InferenceService:
     """The straight line that every request takes."""
 
-    def __init__(self, catalog: Catalog, fleet: Fleet, replicas: Replicas) -> None:
+    def __init__(
+        self, catalog: Catalog, replicas: Replicas, books: Books, settler: Settler, content: ContentLog
+    ) -> None:
         self._catalog = catalog
-        self._fleet = fleet
         self._replicas = replicas
-
-    def pool_of(self, alias: str) -> Pool:
-        """Raises ModelNotFound."""
-        return self._fleet.pool(self._catalog.resolve(alias).pool)
+        self._books = books
+        self._settler = settler
+        self._content = content
 
     @asynccontextmanager
     async def serve(self, request: InferenceRequest, pool: Pool) -> AsyncGenerator[Answer]:
-        """The answer of one of the pool's replicas; leaving ends the request there and gives the replica's slot back.
+        """The answer of one of the pool's replicas; leaving ends the request there, gives the replica's slot back,
+        settles the reservation and closes the usage record.
 
-        Raises CapacityUnavailable where none can be reached, and the error that the replica's answer stands for.
+        Raises what refuses the request, CapacityUnavailable where no replica can be reached, and the error that the
+        replica's answer stands for.
         """
-        async with AsyncExitStack() as held:
-            yield await self._open(request, pool, held)
+        run = MeteredRun(request, pool, self._catalog.resolve(request.alias).version.name, self._books)
+        answer: Answer | None = None
+        status: UsageStatus = "client_left"
+        http_status = CLIENT_LEFT_STATUS
+        try:
+            async with AsyncExitStack() as held:
+                answer = await self._open(run, await run.begin(), pool, held)
+                yield answer
+        except ForebayError as error:
+            status, http_status = "failed", error.status
+            error.headers = {**run.headers, **error.headers}
+            if answer is None and not isinstance(error, UpstreamFailed):
+                # Turned away before it ran: what it held is free before the caller knows.
+                await run.turn_away(http_status)
+            raise
+        except Exception:
+            status, http_status = "failed", 500
+            raise
+        finally:
+            if not run.ended:
+                self._settler.leave(run, status, http_status)
+            if request.principal.log_content and answer is not None:
+                self._content.keep(self._content_of(request, answer))
 
-    async def _open(self, request: InferenceRequest, pool: Pool, held: AsyncExitStack) -> Answer:
+    def _content_of(self, request: InferenceRequest, answer: Answer) -> Content:
+        return Content(
+            id=request.id,
+            request_id=request.request_id,
+            tenant=request.principal.tenant_id,
+            key=request.principal.key_id,
+            alias=request.alias,
+            at=self._books.unix_time(),
+            asked=request.body,
+            answered=answer.told,
+        )
+
+    async def _open(self, run: MeteredRun, admitted: Admitted, pool: Pool, held: AsyncExitStack) -> Answer:
         """Try the replicas until one takes the request; one that could not be reached has not seen it."""
+        request, public = run.request, admitted.admissible.prompt.public_prefix_tokens
+        headers = {REQUEST_ID_HEADER: request.id, **({PUBLIC_PREFIX_HEADER: str(public)} if public else {})}
         tried: frozenset[str] = frozenset()
         while True:
             async with AsyncExitStack() as attempt:
                 lease = attempt.enter_context(pool.lease(tried))
-                body = outbound_body(request, lease.endpoint)
-                call = self._replicas.post(pool.name, lease.endpoint, request.route, body, stream=request.stream)
+                body = outbound_body(request, lease.endpoint, output_cap=admitted.output_cap)
+                run.dispatched(lease)
+                call = self._replicas.post(
+                    pool.name, lease.endpoint, request.route, body, stream=request.stream, headers=headers
+                )
                 try:
                     upstream = await attempt.enter_async_context(call)
                 except UnreachableError as error:
                     lease.replica.suspect(str(error))
                     tried |= {lease.replica.name}
+                    run.came_back()
                     continue
                 held.push_async_exit(attempt.pop_all())
-                rename = lease.endpoint.model != request.alias
-                return Answer(pool.name, lease.replica.name, upstream, request.alias, rename=rename)
+                return Answer(
+                    run=run,
+                    admitted=admitted,
+                    upstream=upstream,
+                    endpoint=lease.endpoint,
+                    settler=self._settler,
+                    leave=held.aclose,
+                )

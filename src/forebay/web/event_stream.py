@@ -1,7 +1,7 @@
 """A response of server-sent events that ends when its client leaves."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from itertools import count
 
@@ -24,17 +24,21 @@ class EventStream(ASGIResponse):
     status; what goes wrong later ends the stream with an error event. All of `events` runs in one task, which closes it
     on every exit, at once when the client leaves, whether or not an event is then being made. A generator whose client
     leaves before its first step never runs at all: what must be released has to be taken inside it.
+
+    `headers` are asked for when the response starts, once the first event is there.
     """
 
-    __slots__ = ("_events",)
+    __slots__ = ("_events", "_late_headers")
     _should_set_content_length = False
 
-    def __init__(self, events: AsyncGenerator[bytes, None], *, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, events: AsyncGenerator[bytes, None], *, headers: Callable[[], Mapping[str, str]] | None = None
+    ) -> None:
         super().__init__(
-            media_type=sse.MEDIA_TYPE,
-            headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no", **(headers or {})},
+            media_type=sse.MEDIA_TYPE, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         )
         self._events = events
+        self._late_headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with suppress(DisconnectError):
@@ -43,6 +47,8 @@ class EventStream(ASGIResponse):
     async def _run(self, scope: Scope, send: Send) -> None:
         try:
             chunk = await anext(self._events, None)
+            for name, value in (self._late_headers() if self._late_headers else {}).items():
+                self.headers.add(name, value)
             await self.start_response(send)
             try:
                 for sent in count(1):

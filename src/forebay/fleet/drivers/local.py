@@ -118,7 +118,7 @@ class LocalDriver:
         arguments: Sequence[str | Path] = [
             *("-m", "forebay", "engine", "serve", "--model", pool.model),
             *("--served-model-name", pool.served_model_name, "--host", "127.0.0.1", "--port", "0"),
-            *("--port-fd", str(port_fd), "--cache-dir", pool.cache_dir, "--exit-with-parent"),
+            *("--port-fd", str(port_fd), "--cache-dir", pool.cache_dir, "--exit-with-parent", "--trust-public-prefix"),
             *engine_arguments(pool.engine),
         ]
         return await asyncio.create_subprocess_exec(
@@ -161,6 +161,7 @@ class LocalDriver:
             api_key=token,
             takes_priority=True,
             health_url=f"{root}/health",
+            tells_usage=True,
         )
 
 

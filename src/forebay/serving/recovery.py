@@ -1,0 +1,98 @@
+"""Closes what a process left open that died."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import structlog
+
+from forebay.core.errors import StoreUnavailable
+from forebay.fleet.replica import Endpoint
+from forebay.metering.closing import LOST_STATUS, closed, recovered
+from forebay.metering.usage import OpenedUsage, TokenUsage, UsageRecord
+from forebay.serving.repeat_notes import RepeatNotes
+from forebay.serving.settler import UsageTeller
+
+logger = structlog.get_logger(__name__)
+
+INTERVAL_S = 10.0
+
+
+class LeftOpen(Protocol):
+    """One request that was open; the usage that was last seen of it, and where it ran, where that is known."""
+
+    @property
+    def opened(self) -> OpenedUsage: ...
+    @property
+    def tokens(self) -> TokenUsage | None: ...
+    @property
+    def replica(self) -> str | None: ...
+
+
+class InheritingLog(Protocol):
+    """A usage log that takes over those of processes that have died."""
+
+    async def adopt(self) -> None:
+        """Look for more. Raises StoreUnavailable."""
+        ...
+
+    def recovered(self) -> Sequence[LeftOpen]:
+        """Each once."""
+        ...
+
+    async def close(self, record: UsageRecord) -> None: ...
+
+
+class Recovery:
+    """Asks the replicas that outlived the process (`endpoints`, by pool) what its requests have used; else what was
+    last seen counts.
+    """
+
+    def __init__(
+        self,
+        log: InheritingLog,
+        teller: UsageTeller,
+        endpoints: Mapping[str, Endpoint],
+        unix_time: Callable[[], float],
+        notes: RepeatNotes,
+    ) -> None:
+        self._log = log
+        self._teller = teller
+        self._endpoints = endpoints
+        self._unix_time = unix_time
+        self._notes = notes
+
+    async def run(self) -> None:
+        """Until cancelled: at once, and then every few seconds, as others may die that share the disk."""
+        while True:
+            try:
+                await self._log.adopt()
+            except StoreUnavailable as error:
+                logger.warning("usage logs of processes that have ended cannot be read", detail=error.detail)
+            for left in self._log.recovered():
+                record = await self._record(left)
+                await self._log.close(record)
+                await self._recall([record])
+            await asyncio.sleep(INTERVAL_S)
+
+    async def _recall(self, records: list[UsageRecord]) -> None:
+        try:
+            await self._notes.recall(records)
+        except StoreUnavailable as error:
+            logger.warning("idempotency keys of requests that were cut off not noted", detail=error.detail)
+
+    async def _record(self, left: LeftOpen) -> UsageRecord:
+        endpoint = self._endpoints.get(left.opened.pool)
+        told = await self._teller.usage_of(endpoint, left.opened.id) if endpoint is not None else None
+        now = self._unix_time()
+        if told is None:
+            return recovered(left.opened, left.tokens, left.replica, now)
+        return closed(
+            left.opened,
+            told,
+            ended_at=now,
+            status="recovered",
+            http_status=LOST_STATUS,
+            counted="engine",
+            replica=left.replica,
+        )

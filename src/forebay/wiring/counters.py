@@ -1,0 +1,38 @@
+"""What requests hold of their quotas, and which idempotency keys were used: in this process, or shared."""
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from forebay.config.loading import LoadedConfig
+from forebay.serving.repeat_book import RepeatBook
+from forebay.storage.counters.memory import MemoryReservations
+from forebay.storage.counters.repeats import MemoryRepeats, ValkeyRepeats
+from forebay.storage.counters.valkey import ValkeyReservations
+from forebay.tenancy.reservation.lease import ReservationStore
+
+NS_PER_US = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Of all requests that this gateway serves."""
+
+    reservations: ReservationStore
+    repeats: RepeatBook
+
+
+@asynccontextmanager
+async def open_counters(loaded: LoadedConfig, unix_time: Callable[[], float]) -> AsyncGenerator[Counters]:
+    """Raises ConfigurationError."""
+    url, tenancy = loaded.config.storage.counters, loaded.config.tenancy
+
+    def in_memory() -> MemoryReservations:
+        return MemoryReservations(lambda: time.monotonic_ns() // NS_PER_US, unix_time, tenancy.lease_ttl_s)
+
+    if url is None:
+        yield Counters(in_memory(), MemoryRepeats(unix_time))
+        return
+    async with ValkeyReservations(url, tenancy.lease_ttl_s) as shared, ValkeyRepeats(url) as repeats:
+        yield Counters(shared, repeats)
