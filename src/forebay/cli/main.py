@@ -5,6 +5,7 @@ from importlib.metadata import version
 
 from cyclopts import App
 
+from forebay.cli.admin.commands import add_admin_commands
 from forebay.cli.failures import forebay_errors, report
 from forebay.cli.help import wide_flags
 from forebay.fleet.drivers.local import REPLICA_KEY_VARIABLE
@@ -40,6 +41,7 @@ def build_app() -> App:
         "forebay.cli.settings:settings",
         help="Print every setting with its type, its default and what it does, as a Markdown table.",
     )
+    add_admin_commands(app)
     return app
 
 

@@ -1,0 +1,1 @@
+"""The commands for operators: they speak to a gateway's Admin API."""
