@@ -1,0 +1,3 @@
+-- KEYS[1]: the repeat's key.
+
+return redis.call('DEL', KEYS[1])
