@@ -1,10 +1,12 @@
 """Money: integer nano-dollars inside, decimal dollars wherever people read or write it."""
 
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact
 
 NANOS_PER_USD = 10**9
 MAX_USD = Decimal(10**9)
 DECIMALS = 9
+_NANO = Decimal(1).scaleb(-DECIMALS)
+_EXACT = Context(prec=40, traps=[Inexact])
 
 
 class MoneyError(ValueError):
@@ -15,10 +17,10 @@ def nanos_of(usd: Decimal) -> int:
     """Dollars as nano-dollars, exactly. Raises MoneyError."""
     if not usd.is_finite() or not 0 <= usd <= MAX_USD:
         raise MoneyError(f"expected an amount of 0 to {MAX_USD:,} USD, got {usd}")
-    nanos = usd * NANOS_PER_USD
-    if nanos != nanos.to_integral_value():
-        raise MoneyError(f"expected at most {DECIMALS} decimals, got {usd}")
-    return int(nanos)
+    try:
+        return int(usd.quantize(_NANO, context=_EXACT).scaleb(DECIMALS, context=_EXACT))
+    except Inexact:
+        raise MoneyError(f"expected at most {DECIMALS} decimals, got {usd}") from None
 
 
 def usd_of(nanos: int) -> Decimal:

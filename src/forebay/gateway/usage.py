@@ -17,7 +17,7 @@ from forebay.metering.report import UsageBooks, UsageRow
 from forebay.tenancy.authenticator import Authenticator, require_scope
 from forebay.web.responses import json_response
 
-SUMS = ("requests", "prompt_tokens", "cached_tokens", "output_tokens", "cost_nanos")
+SUMS = ("requests", "prompt_tokens", "cached_tokens", "output_tokens", "cost_nanos", "prompt_nanos")
 
 AnyRequest = Request[Any, Any, Any]
 

@@ -36,10 +36,10 @@ class ChatTemplate:
         def strftime_now(pattern: str) -> str:
             return now().strftime(pattern)
 
+        # As the environment's: those given to a template are looked up through a chain at each rendering.
+        environment.globals.update(raise_exception=_refuse, strftime_now=strftime_now)
         try:
-            self._template = environment.from_string(
-                source, globals={"raise_exception": _refuse, "strftime_now": strftime_now}
-            )
+            self._template = environment.from_string(source)
             self.variables = frozenset(meta.find_undeclared_variables(environment.parse(source)))
         except TemplateSyntaxError as error:
             raise ModelFileError(

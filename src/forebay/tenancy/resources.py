@@ -18,6 +18,10 @@ Limit = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 """Of a bucket; what is larger could not be kept exactly to the microsecond in 53 bits."""
 
 
+MAX_BUDGET_USD = 9_000_000
+"""What counts to the nano-dollar in 53 bits."""
+
+
 class Tenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One team. A disabled one's keys are refused. `log_retention_days` is for those who opted in to `log_content`."""
 
@@ -83,6 +87,8 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 nanos_of(self.monthly_budget_usd)
             except MoneyError as error:
                 raise ValueError(f"monthly_budget_usd: {error}") from None
+            if self.monthly_budget_usd > MAX_BUDGET_USD:
+                raise ValueError(f"monthly_budget_usd: expected at most {MAX_BUDGET_USD:,} USD; leave it out for no limit")
 
 
 class PlatformPrompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

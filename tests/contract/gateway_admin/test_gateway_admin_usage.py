@@ -48,13 +48,18 @@ def record(id_: str, **fields: Any) -> UsageRecord:
         "queue_wait_s": None,
         "fallback": False,
         "price_version": None,
-        "prompt_nanos": 1,
         "cost_nanos": 1_500,
     } | fields
     known = {field.name for field in msgspec.structs.fields(UsageRecord)}
     return UsageRecord(**{name: value for name, value in values.items() if name in known})
 
 
+def stored(each: UsageRecord) -> bytes:
+    """As a line of the log tells it: with the prompts' part of the cost."""
+    return msgspec.json.encode({**msgspec.to_builtins(each), "prompt_nanos": PROMPT_NANOS}) + b"\n"
+
+
+PROMPT_NANOS = 400
 RECORDS = (
     record("1", tags={"team": "a b"}),
     record("2", priority="batch", cost_nanos=500),
@@ -62,6 +67,16 @@ RECORDS = (
     record("4", ended_at=at("2026-10-31T23:59:59")),
     record("5", alias="team/coder", status="failed", http_status=502),
 )
+
+
+def cost(nanos: int, requests: int = 1) -> dict[str, object]:
+    return {
+        "cost_nanos": nanos,
+        "prompt_nanos": PROMPT_NANOS * requests,
+        "cost_usd": f"{nanos / 10**9:.7f}".rstrip("0"),
+    }
+
+
 ONE = {"requests": 1, "prompt_tokens": 100, "cached_tokens": 10, "output_tokens": 5}
 
 
@@ -70,7 +85,7 @@ def platform(tmp_path: Path) -> Iterator[AdminPlatform]:
     objects, scratch = open_objects(tmp_path / "objects", {}), tmp_path / "scratch"
     duck = Duck(scratch, 256)
     partitions = Partitions(objects, scratch, 2**20)
-    partitions.put_records(duck, b"".join(msgspec.json.encode(each) + b"\n" for each in RECORDS), "all")
+    partitions.put_records(duck, b"".join(map(stored, RECORDS)), "all")
     books = Warehouse(partitions, duck, tmp_path / "log", scratch)
     try:
         with admin_platform(tmp_path, books) as made:
@@ -90,16 +105,16 @@ def test_all_of_this_month_by_model_and_class(platform: AdminPlatform) -> None:
         "to": "2026-11-01T12:00:00Z",
         "group_by": ["model", "priority"],
         "data": [
-            {"model": "assistant", "priority": "batch", **ONE, "cost_nanos": 500, "cost_usd": "0.0000005"},
+            {"model": "assistant", "priority": "batch", **ONE, **cost(500)},
             {
                 **{"model": "assistant", "priority": "standard", "requests": 2, "prompt_tokens": 200},
-                **{"cached_tokens": 20, "output_tokens": 10, "cost_nanos": 3000, "cost_usd": "0.000003"},
+                **{"cached_tokens": 20, "output_tokens": 10, **cost(3000, 2)},
             },
-            {"model": "team/coder", "priority": "standard", **ONE, "cost_nanos": 1500, "cost_usd": "0.0000015"},
+            {"model": "team/coder", "priority": "standard", **ONE, **cost(1500)},
         ],
         "total": {
             **{"requests": 4, "prompt_tokens": 400, "cached_tokens": 40, "output_tokens": 20},
-            **{"cost_nanos": 5000, "cost_usd": "0.000005"},
+            **cost(5000, 4),
         },
     }
 
