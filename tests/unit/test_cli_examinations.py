@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.cli.examinations import Finding, servers
+from forebay.cli.examinations import Finding, servers, shared
 from forebay.config.loading import load_config
 from tests.unit.test_fleet_upstream import Script, saying, server, whole
 
@@ -42,3 +42,20 @@ def test_the_model_is_looked_for(
     found = finding(tmp_path, saying(answer), engine, model)
     assert (found.verdict, found.subject) == (verdict, "pool big")
     assert said in found.text
+
+
+def test_each_server_that_gateways_share_is_looked_for(tmp_path: Path) -> None:
+    file = tmp_path / "forebay.toml"
+    file.write_text(
+        '[storage]\ndatabase = "postgresql://me:s3cret@127.0.0.1:1/db"\ncounters = "valkey://127.0.0.1:1/0"\n'
+    )
+    found = asyncio.run(shared(load_config(file, {"HOME": str(tmp_path)})))
+    assert [(each.verdict, each.subject) for each in found] == [
+        ("wrong", "storage.database"),
+        ("wrong", "storage.counters"),
+    ]
+    assert not any("s3cret" in each.text for each in found)
+
+
+def test_what_is_kept_here_needs_no_server(tmp_path: Path) -> None:
+    assert asyncio.run(shared(load_config(None, {"HOME": str(tmp_path)}))) == []

@@ -9,9 +9,10 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from forebay.cli.examinations import Finding, Verdict, configuration, machine, models, servers
+from forebay.cli.examinations import Finding, Verdict, configuration, machine, models, servers, shared
 from forebay.config.loading import load_config, process_environment
 from forebay.core.errors import ConfigurationError
+from forebay.core.telemetry import configure_logging
 
 MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "bold red")}
 
@@ -23,6 +24,8 @@ def doctor(
     ] = None,
 ) -> int:
     """Say what this machine can run and what is wrong, each with what to do; exit code 1 where anything is wrong."""
+    # What is wrong is told below, in its place.
+    configure_logging("error", "auto")
     console = Console(soft_wrap=True, highlight=False)
     verdicts: list[Verdict] = []
     for finding in _findings(config):
@@ -52,4 +55,5 @@ def _findings(config: Path | None) -> Iterator[Finding]:
         return
     yield from configuration(loaded)
     yield from models(loaded)
+    yield from asyncio.run(shared(loaded))
     yield from asyncio.run(servers(loaded))

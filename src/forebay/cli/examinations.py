@@ -21,6 +21,7 @@ from forebay.tenancy.keys import KEY_FILE, load_or_create_key
 from forebay.web.server import bind
 from forebay.wiring.machine import engine_support
 from forebay.wiring.pools import remote_endpoint
+from forebay.wiring.shared import shared_problems
 
 Verdict = Literal["ok", "note", "wrong"]
 
@@ -71,6 +72,14 @@ def models(loaded: LoadedConfig) -> Iterator[Finding]:
     for name, pool in loaded.config.pools.items():
         if pool.model is not None:
             yield _model(f"pool {name}", pool.model, loaded.cache_dir)
+
+
+async def shared(loaded: LoadedConfig) -> list[Finding]:
+    """What gateways share, where the configuration names servers for it."""
+    return [
+        Finding("ok", setting, "can be reached") if problem is None else Finding("wrong", setting, problem)
+        async for setting, problem in shared_problems(loaded)
+    ]
 
 
 async def servers(loaded: LoadedConfig) -> list[Finding]:

@@ -45,6 +45,11 @@ class RelationalStore:
     def close(self) -> None:
         self._database.close()
 
+    def ping(self) -> None:
+        """Raises StoreUnavailable where the database does not answer, whether or not it has tables."""
+        with self._database.reading() as connection:
+            connection.execute(select(1))
+
     def change_number(self) -> int:
         with self._database.reading() as connection:
             return changes.last_number(connection)
