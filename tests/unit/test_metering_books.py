@@ -1,11 +1,10 @@
-"""Months, closing and reconciliation: no store in sight."""
+"""Months and closing: no store in sight."""
 
 import pytest
 
 from forebay.core.errors import InvalidRequest
 from forebay.metering.closing import closed, recovered
 from forebay.metering.months import day_of, month_bounds, month_of
-from forebay.metering.reconciliation import reconcile, summed
 from forebay.metering.usage import OpenedUsage, TokenUsage
 
 MIDNIGHT = 1_764_547_200.0
@@ -80,29 +79,3 @@ def test_what_was_last_seen_of_a_lost_request_is_billed_and_nothing_where_nothin
     assert (seen.status, seen.counted, seen.replica, seen.cost_nanos) == ("recovered", "last_seen", "r7", 51)
     unseen = recovered(OPENED, None, None, MIDNIGHT + 60)
     assert (unseen.prompt_tokens, unseen.cost_nanos, unseen.replica) == (0, 0, "r0")
-
-
-def test_reconciliation_flags_what_drifts_and_what_one_side_does_not_know():
-    engine = {"same": used(100, 0, 50), "near": used(1000, 0, 1000), "far": used(1000, 0, 1000), "lost": used(5, 0, 0)}
-    billed = {
-        "same": used(100, 9, 50),
-        "near": used(1001, 0, 1000),
-        "far": used(1000, 0, 990),
-        "made-up": used(0, 0, 1),
-    }
-    rows = {row.name: row for row in reconcile(engine, billed, tolerance=0.001)}
-    assert list(rows) == sorted(rows)
-    assert {name for name, row in rows.items() if row.flagged} == {"same", "far", "lost", "made-up"}
-    assert (rows["far"].prompt_tokens, rows["far"].output_tokens) == (0, -10)
-    assert (rows["lost"].billed, rows["lost"].prompt_tokens) == (None, -5)
-    assert rows["near"].flagged is False
-    assert all(not row.flagged for row in reconcile(engine, engine))
-
-
-def test_what_neither_side_did_is_no_drift():
-    assert [row.flagged for row in reconcile({"idle": used(0, 0, 0)}, {})] == [False]
-
-
-def test_requests_are_summed_by_their_pool():
-    sums = summed([("a", used(1, 1, 2)), ("b", used(5, 0, 5)), ("a", used(10, 0, 20))])
-    assert sums == {"a": used(11, 1, 22), "b": used(5, 0, 5)}

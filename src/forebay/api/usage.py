@@ -1,4 +1,4 @@
-"""`GET /v1/usage`: what is asked, and what comes out."""
+"""`GET /v1/usage` and `GET /admin/v1/usage/records`: what is asked, and what comes out."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from forebay.api.admin import read_query, suggestion
+from forebay.api.admin import page_size, read_query, suggestion
 from forebay.api.decoding import bounded
 from forebay.core.errors import InvalidRequest
 
@@ -42,6 +42,17 @@ class UsageQuestion:
     where: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsQuestion:
+    """Which requests, as above: of these `limit` at most, those after the one of the id `after`."""
+
+    begins: float
+    ends: float
+    where: Mapping[str, str]
+    after: str | None
+    limit: int
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The answer. Times in RFC 3339, amounts in nano-dollars and in decimal dollars.
 
@@ -59,6 +70,22 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def read_usage_question(given: Iterable[tuple[str, str]], now: float) -> UsageQuestion:
     """From query parameters, at `now` (Unix seconds). Raises InvalidRequest."""
     query = read_query(given, ("from", "to", "group_by", *FILTERS), prefixes=(TAG,))
+    begins, ends = _period(query, now)
+    groups = _groups(query["group_by"]) if "group_by" in query else DEFAULT_GROUPS
+    return UsageQuestion(begins=begins, ends=ends, groups=groups, where=_where(query))
+
+
+def read_records_question(given: Iterable[tuple[str, str]], now: float) -> RecordsQuestion:
+    """From query parameters, at `now` (Unix seconds). Raises InvalidRequest."""
+    query = read_query(given, ("from", "to", "after", "limit", *FILTERS), prefixes=(TAG,))
+    begins, ends = _period(query, now)
+    return RecordsQuestion(
+        begins=begins, ends=ends, where=_where(query), after=query.get("after"), limit=page_size(query)
+    )
+
+
+def _period(query: Mapping[str, str], now: float) -> tuple[float, float]:
+    """From this month's beginning to now where they do not say. Raises InvalidRequest."""
     ends = read_time(query["to"], "to") if "to" in query else now
     begins = read_time(query["from"], "from") if "from" in query else start_of_month(now)
     if begins >= ends:
@@ -67,11 +94,15 @@ def read_usage_question(given: Iterable[tuple[str, str]], now: float) -> UsageQu
             "ends with the first of the next.",
             param="from",
         )
+    return begins, ends
+
+
+def _where(query: Mapping[str, str]) -> Mapping[str, str]:
+    """Field → the value that it must have. Raises InvalidRequest."""
     where = {name: value for name, value in query.items() if name in FILTERS or is_tag(name)}
     if "model" in where and "alias" in where:
         raise InvalidRequest("alias: it is the same as `model`; give one of them.", param="alias")
-    groups = _groups(query["group_by"]) if "group_by" in query else DEFAULT_GROUPS
-    return UsageQuestion(begins=begins, ends=ends, groups=groups, where=where)
+    return where
 
 
 def read_time(text: str, param: str) -> float:

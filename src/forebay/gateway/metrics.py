@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter as Tally
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -18,7 +19,7 @@ from forebay.core.errors import (
     TokenRateExceeded,
 )
 from forebay.fleet.pool import Pool, describe
-from forebay.metering.usage import UsageRecord
+from forebay.metering.usage import Counted, UsageRecord
 from forebay.serving.request import InferenceRequest
 
 NO_POOL = "none"
@@ -67,6 +68,12 @@ class GatewayMetrics:
             ["pool", "priority", "kind"],
             registry=self._registry,
         )
+        self._counted = Counter(
+            "forebay_usage_counted",
+            "Requests that ended, by where their token counts are from.",
+            ["pool", "counted"],
+            registry=self._registry,
+        )
         self._quota_refusals = Counter(
             "forebay_quota_refusals",
             "Requests that a quota did not cover, by problem type.",
@@ -80,6 +87,9 @@ class GatewayMetrics:
         )
         for pool in pools:
             self._in_flight.labels(pool)
+            # An increase from nothing is none to whoever watches: all are there from the start.
+            for counted in get_args(Counted):
+                self._counted.labels(pool, counted)
 
     def watch_configuration(self, age_s: Callable[[], float]) -> None:
         """Tell `age_s()` whenever the numbers are asked for."""
@@ -89,6 +99,7 @@ class GatewayMetrics:
         """Count what a run has used."""
         if record is None:
             return
+        self._counted.labels(record.pool, record.counted).inc()
         used = (("prompt", record.prompt_tokens), ("cached", record.cached_tokens), ("output", record.output_tokens))
         for kind, tokens in used:
             self._tokens.labels(record.pool, record.priority, kind).inc(tokens)

@@ -1,4 +1,4 @@
-"""`GET /v1/usage`, of the caller's own tenant, and `GET /admin/v1/usage`, of all."""
+"""`GET /v1/usage`, of the caller's own tenant, and of all: `GET /admin/v1/usage` and `GET /admin/v1/usage/records`."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,15 +9,27 @@ from litestar import Request, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 
-from forebay.api.usage import SYNONYMS, Usage, UsageQuestion, read_usage_question, told_time
+from forebay.api.usage import (
+    SYNONYMS,
+    RecordsQuestion,
+    Usage,
+    UsageQuestion,
+    read_records_question,
+    read_usage_question,
+    told_time,
+)
 from forebay.core.errors import PermissionDenied
 from forebay.core.money import usd_of
 from forebay.gateway.caller import caller
 from forebay.metering.report import UsageBooks, UsageRow
+from forebay.metering.usage import UsageRecord
 from forebay.tenancy.authenticator import Authenticator, require_scope
 from forebay.web.responses import json_response
 
 SUMS = ("requests", "prompt_tokens", "cached_tokens", "output_tokens", "cost_nanos", "prompt_nanos")
+
+RECORD_FIELDS = tuple(name for name in UsageRecord.__struct_fields__ if name != "idempotency_hash")
+"""What is told of a request: the hash says nothing to anyone."""
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -25,7 +37,7 @@ AnyRequest = Request[Any, Any, Any]
 def usage_routes(
     authenticator: Authenticator, books: UsageBooks, wall: Callable[[], float] = time.time
 ) -> list[HTTPRouteHandler]:
-    """The two handlers. `wall` is Unix time."""
+    """The three handlers. `wall` is Unix time."""
 
     @get("/v1/usage")
     async def own_usage(request: AnyRequest) -> ASGIResponse:
@@ -45,7 +57,13 @@ def usage_routes(
         require_scope(caller(authenticator, request, None), "admin")
         return json_response(await _usage(books, _question(request, wall())))
 
-    return [own_usage, all_usage]
+    @get("/admin/v1/usage/records")
+    async def records(request: AnyRequest) -> ASGIResponse:
+        require_scope(caller(authenticator, request, None), "admin")
+        question = read_records_question(request.query_params.multi_items(), wall())
+        return json_response(await _records(books, question))
+
+    return [own_usage, all_usage, records]
 
 
 def _question(request: AnyRequest, now: float) -> UsageQuestion:
@@ -54,9 +72,8 @@ def _question(request: AnyRequest, now: float) -> UsageQuestion:
 
 async def _usage(books: UsageBooks, question: UsageQuestion) -> Usage:
     """Raises InvalidRequest, StoreUnavailable."""
-    where = {SYNONYMS.get(name, name): value for name, value in question.where.items()}
     groups = [SYNONYMS.get(name, name) for name in question.groups]
-    rows = await books.query(question.begins, question.ends, groups, where)
+    rows = await books.query(question.begins, question.ends, groups, _where(question.where))
     return Usage(
         from_=told_time(question.begins),
         to=told_time(question.ends),
@@ -64,6 +81,30 @@ async def _usage(books: UsageBooks, question: UsageQuestion) -> Usage:
         data=[{**_named(row, question.groups), **_sums([row])} for row in rows],
         total=_sums(rows),
     )
+
+
+async def _records(books: UsageBooks, question: RecordsQuestion) -> Mapping[str, Any]:
+    """Raises InvalidRequest, StoreUnavailable."""
+    # One more than is told, to know whether there are more.
+    found = await books.records(
+        question.begins, question.ends, _where(question.where), after=question.after, limit=question.limit + 1
+    )
+    told = found[: question.limit]
+    return {
+        "object": "list",
+        "data": [_told(record) for record in told],
+        "has_more": len(found) > len(told),
+        "last_id": told[-1].id if told else None,
+    }
+
+
+def _told(record: UsageRecord) -> dict[str, Any]:
+    return {"object": "usage_record", **{name: getattr(record, name) for name in RECORD_FIELDS}}
+
+
+def _where(asked: Mapping[str, str]) -> dict[str, str]:
+    """By the names of the books."""
+    return {SYNONYMS.get(name, name): value for name, value in asked.items()}
 
 
 def _named(row: UsageRow, groups: Sequence[str]) -> Mapping[str, str | None]:

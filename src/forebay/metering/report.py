@@ -59,6 +59,16 @@ class UsageBooks(Protocol):
         """
         ...
 
+    async def records(
+        self, start: float, end: float, where: Mapping[str, str], *, after: str | None, limit: int
+    ) -> list[UsageRecord]:
+        """The requests that ended in [start, end) and match `where` as above, oldest first, of one moment by their id:
+        `limit` of them at most, those that come after the one whose id is `after`.
+
+        Raises InvalidRequest as above, and where none of these requests has that id.
+        """
+        ...
+
     async def repeatable(self, since: float) -> list[UsageRecord]:
         """The requests that ended since then (Unix seconds) and had an idempotency key, oldest first."""
         ...

@@ -1,5 +1,6 @@
 """Usage over HTTP, from a real warehouse."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -199,3 +200,55 @@ def test_questions_that_are_refused(platform: AdminPlatform, query: str, param: 
     answer = platform.send("GET", f"/admin/v1/usage?{query}")
     assert (answer.status, answer.param) == (400, param), answer.body
     assert answer.json["detail"].startswith(f"{param}:")
+
+
+def test_records_page_after_page(platform: AdminPlatform) -> None:
+    def page(query: str) -> Any:
+        answer = platform.send("GET", f"/admin/v1/usage/records?{query}")
+        assert answer.status == 200, answer.body
+        assert answer.json["object"] == "list"
+        told = answer.json
+        return [row["id"] for row in told["data"]], told["has_more"], told["last_id"]
+
+    assert page("from=2026-10") == (["4", "1", "2", "5", "3"], False, "3")
+    assert page("from=2026-10&limit=2") == (["4", "1"], True, "1")
+    assert page("from=2026-10&limit=2&after=1") == (["2", "5"], True, "5")
+    assert page("from=2026-10&limit=2&after=5") == (["3"], False, "3")
+    assert page("from=2026-10&after=3") == ([], False, None)
+    assert page("limit=1000&model=assistant&tenant=search") == (["1", "2"], False, "2")
+    assert page("tag:team=a%20b") == (["1"], False, "1")
+
+
+def test_a_record_is_told_but_for_the_hash_of_its_idempotency_key(platform: AdminPlatform) -> None:
+    (told,) = platform.send("GET", "/admin/v1/usage/records?priority=batch").json["data"]
+    expected = {"object": "usage_record", **msgspec.to_builtins(RECORDS[1])}
+    del expected["idempotency_hash"]
+    assert told == expected
+    document = (Path(__file__).parents[3] / "docs" / "admin.md").read_text(encoding="utf-8")
+    example = document.partition("## Usage records")[2].partition("```json")[2].partition("```")[0]
+    assert list(json.loads(example)["data"][0]) == list(told)
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [
+        ("limit=0", "limit"),
+        ("limit=1001", "limit"),
+        ("after=nobody", "after"),
+        ("after=4", "after"),
+        ("group_by=model", "group_by"),
+        ("from=2026-11&to=2026-11", "from"),
+        ("model=a&alias=a", "alias"),
+        ("pol=x", "pol"),
+    ],
+)
+def test_questions_for_records_that_are_refused(platform: AdminPlatform, query: str, param: str) -> None:
+    answer = platform.send("GET", f"/admin/v1/usage/records?{query}")
+    assert (answer.status, answer.param) == (400, param), answer.body
+
+
+def test_records_are_for_operators(platform: AdminPlatform) -> None:
+    key = platform.made("keys", tenant="search")["secret"]
+    assert platform.send("GET", "/admin/v1/usage/records", key=key).status == 403
+    assert platform.send("GET", "/admin/v1/usage/records", key=None).status == 401
+    assert platform.send("HEAD", "/admin/v1/usage/records").status == 200

@@ -44,7 +44,7 @@ class Answer:
     body: bytes
 
     def row(self) -> Row:
-        return _decoded(self.body, Row)
+        return decoded(self.body, Row)
 
 
 class _Problem(msgspec.Struct):
@@ -117,7 +117,7 @@ class AdminApi:
         after: str | None = None
         while True:
             answer = await self.call("GET", f"/admin/v1/{kind}", query={"limit": PAGE, "after": after, **(where or {})})
-            page = _decoded(answer.body, _Page)
+            page = decoded(answer.body, _Page)
             rows += page.data
             if not page.has_more and after is None:
                 return rows, answer.body
@@ -201,7 +201,7 @@ def _cause(error: aiohttp.ClientConnectorError) -> str:
     return os.strerror(error.os_error.errno)
 
 
-def _decoded(content: bytes, type_: Any) -> Any:
+def decoded(content: bytes, type_: Any) -> Any:
     """Raises AdminFailure for what no gateway says."""
     try:
         return msgspec.json.decode(content, type=type_)

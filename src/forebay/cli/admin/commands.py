@@ -77,6 +77,10 @@ GROUPS: Mapping[str, tuple[str, Commands]] = {
         {
             "report": ("usage:report", "A month's chargeback, printed and, if asked for, written as CSV or Parquet."),
             "show": ("usage:show", "Usage of any time, grouped as asked for."),
+            "reconcile": (
+                "reconcile:reconcile_usage",
+                "Compare what is billed with what the engines' logs say; the exit code is 1 where they differ.",
+            ),
         },
     ),
     "db": (

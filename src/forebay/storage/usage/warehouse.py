@@ -60,13 +60,20 @@ class Warehouse:
         _require_period(start, end)
         return await self._in_thread(lambda: self._sums(start, end, group_by, where))
 
+    async def records(
+        self, start: float, end: float, where: Mapping[str, str], *, after: str | None, limit: int
+    ) -> list[UsageRecord]:
+        require_groups(tuple(where), param="where")
+        _require_period(start, end)
+        return await self._in_thread(lambda: self._page(start, end, where, after, limit))
+
     async def repeatable(self, since: float) -> list[UsageRecord]:
         return await self._in_thread(lambda: self._repeatable(since))
 
     def _sums(self, start: float, end: float, group_by: Sequence[str], where: Mapping[str, str]) -> list[UsageRow]:
         values: list[Any] = []
         groups = [_expression(name, values) for name in group_by]
-        chosen = "".join(f" AND {_expression(name, values)} = {_value(text, values)}" for name, text in where.items())
+        chosen = _chosen(where, values)
         columns = ", ".join([*groups, _SUMS])
         grouping = f" GROUP BY {_ordinals(groups)} ORDER BY {_ordinals(groups)}" if groups else ""
 
@@ -78,12 +85,39 @@ class Warehouse:
             raise InvalidRequest(f"That gives more than {MOST_ROWS} rows. Ask for less time or fewer groups.")
         return [_usage_row(group_by, row) for row in rows]
 
+    def _page(
+        self, start: float, end: float, where: Mapping[str, str], after: str | None, limit: int
+    ) -> list[UsageRecord]:
+        values: list[Any] = []
+        chosen = _chosen(where, values)
+        # The one that it shall begin after is asked for too: it is known that there is one.
+        begin = ""
+        if after is not None:
+            begin = (
+                f", (SELECT ended_at AS last_at, id AS last_id FROM chosen WHERE id = {_value(after, values)}) "
+                "WHERE ended_at > last_at OR (ended_at = last_at AND id >= last_id)"
+            )
+        most = limit if after is None else limit + 1
+
+        def statement(usage: str) -> str:
+            return (
+                f"WITH chosen AS MATERIALIZED (SELECT * FROM {usage} WHERE true{chosen}) "
+                f"SELECT {', '.join(_RECORD)} FROM chosen{begin} ORDER BY ended_at, id LIMIT {most}"
+            )
+
+        rows = self._rows(start, end, statement, values)
+        if after is None:
+            return [_record(row) for row in rows]
+        if not rows:
+            raise InvalidRequest("after: no request of these has that id; begin again without it.", param="after")
+        return [_record(row) for row in rows[1:]]
+
     def _repeatable(self, since: float) -> list[UsageRecord]:
         def statement(usage: str) -> str:
             return f"SELECT {', '.join(_RECORD)} FROM {usage} WHERE idempotency_hash IS NOT NULL ORDER BY ended_at"
 
         rows = self._rows(since, _LAST_SECOND, statement, [])
-        return [msgspec.convert(dict(zip(_RECORD, row, strict=True)), UsageRecord) for row in rows]
+        return [_record(row) for row in rows]
 
     def _rows(
         self, start: float, end: float, statement: Callable[[str], str], values: Sequence[Any]
@@ -134,6 +168,11 @@ def _expression(name: str, values: list[Any]) -> str:
     return name
 
 
+def _chosen(where: Mapping[str, str], values: list[Any]) -> str:
+    """The further conditions of a statement; what they take from a caller goes into `values`."""
+    return "".join(f" AND {_expression(name, values)} = {_value(text, values)}" for name, text in where.items())
+
+
 def _value(text: str, values: list[Any]) -> str:
     values.append(text)
     return f"${len(values)}"
@@ -141,6 +180,10 @@ def _value(text: str, values: list[Any]) -> str:
 
 def _ordinals(groups: Sequence[str]) -> str:
     return ", ".join(str(number) for number in range(1, len(groups) + 1))
+
+
+def _record(row: tuple[Any, ...]) -> UsageRecord:
+    return msgspec.convert(dict(zip(_RECORD, row, strict=True)), UsageRecord)
 
 
 def _usage_row(group_by: Sequence[str], row: tuple[Any, ...]) -> UsageRow:

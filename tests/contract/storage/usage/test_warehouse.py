@@ -10,6 +10,7 @@ import pytest
 from forebay.core.errors import InvalidRequest, StoreUnavailable
 from forebay.metering.months import month_bounds
 from forebay.metering.report import Spent, spent_in
+from forebay.metering.usage import UsageRecord
 from forebay.storage.objects.opening import open_objects
 from forebay.storage.objects.store import ObjectStore
 from forebay.storage.usage.tail import closed_records
@@ -121,6 +122,38 @@ def test_sums_by_group_and_half_open_in_time(tmp_path: Path, objects: ObjectStor
             (nothing,) = await ask(0, 1, [], {})
             assert (nothing.requests, nothing.cost_nanos, nothing.ttft_p95_s) == (0, 0, None)
             assert await ask(0, 1, ["tenant"], {}) == []
+
+    run(work())
+
+
+def test_records_come_page_after_page_each_once(tmp_path: Path, objects: ObjectStore):
+    async def work() -> None:
+        async with open_books(tmp_path, objects) as books:
+            usages = [opened(f"u{number}", opened_at=NOON + number // 3) for number in range(10)]
+            for usage in reversed(usages):
+                await books.book(usage, ended(usage))
+            everything = [ended(usage) for usage in usages]
+            await sealed(books, 4)
+            first = books.log.sealed()[0]
+            books.partitions.put_records(books.duck, closed_records(first.read_bytes()), first.stem)
+
+            async def page(after: str | None, limit: int = 4, **where: str) -> list[UsageRecord]:
+                return await books.warehouse.records(*FOREVER, where, after=after, limit=limit)
+
+            assert await page(None, 100) == everything
+            assert await page(None) == everything[:4]
+            assert await page("u3") == everything[4:8]
+            assert await page("u7") == everything[8:]
+            assert await page("u9") == []
+            assert await page("u3", tenant="acme") == everything[4:8]
+            assert await page(None, tenant="other") == []
+            assert await books.warehouse.records(NOON + 3, NOON + 4, {}, after=None, limit=100) == everything[3:6]
+            with pytest.raises(InvalidRequest, match="has that id"):
+                await page("u10")
+            with pytest.raises(InvalidRequest, match="has that id"):
+                await page("u3", tenant="other")
+            with pytest.raises(InvalidRequest, match="colour"):
+                await page(None, colour="red")
 
     run(work())
 
