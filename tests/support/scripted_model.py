@@ -30,11 +30,13 @@ def write_scripted_model(
     *,
     chat_template: str = CHAT_TEMPLATE,
     special_tokens: Sequence[str] = ("<|im_start|>",),
+    endless: bool = False,
+    context_window: int = CONTEXT_WINDOW,
 ) -> Path:
     """Write the model into `folder` (made where it is missing) and return it.
 
-    At temperature 0 it says `pieces` and the end token. They must differ from each other, for each is one token; those
-    among `special_tokens` are special ones. Every byte is a token too.
+    At temperature 0 it says `pieces` and the end token; an `endless` one says them over and over again. The pieces must
+    differ from each other, for each is one token; those among `special_tokens` are special ones. Every byte is a token.
     """
     assert len({*pieces, END}) == len(pieces) + 1, "a piece that comes twice would have two followers"
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,9 +45,9 @@ def write_scripted_model(
     described = {"bos_token": None, "eos_token": END, "chat_template": chat_template}
     (folder / "tokenizer_config.json").write_text(json.dumps(described))
     hidden = -(-(len(pieces) + 1) // 64) * 64
-    config = _config(tokenizer.get_vocab_size(), hidden, tokenizer.token_to_id(END))
+    config = _config(tokenizer.get_vocab_size(), hidden, tokenizer.token_to_id(END), context_window)
     (folder / "config.json").write_text(json.dumps(config))
-    save_file(_weights(tokenizer, pieces, hidden), folder / "model.safetensors")
+    save_file(_weights(tokenizer, pieces, hidden, endless=endless), folder / "model.safetensors")
     return folder
 
 
@@ -61,7 +63,7 @@ def _tokenizer(pieces: Sequence[str], special_tokens: Sequence[str]) -> Tokenize
     return tokenizer
 
 
-def _config(vocab: int, hidden: int, end: int) -> dict[str, object]:
+def _config(vocab: int, hidden: int, end: int, context_window: int) -> dict[str, object]:
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -72,7 +74,7 @@ def _config(vocab: int, hidden: int, end: int) -> dict[str, object]:
         "num_attention_heads": HEADS,
         "num_key_value_heads": HEADS,
         "head_dim": hidden // HEADS,
-        "max_position_embeddings": CONTEXT_WINDOW,
+        "max_position_embeddings": context_window,
         "rms_norm_eps": 1e-5,
         "rope_theta": 10000.0,
         "hidden_act": "silu",
@@ -83,7 +85,9 @@ def _config(vocab: int, hidden: int, end: int) -> dict[str, object]:
     }
 
 
-def _weights(tokenizer: Tokenizer, pieces: Sequence[str], hidden: int) -> dict[str, npt.NDArray[np.float32]]:
+def _weights(
+    tokenizer: Tokenizer, pieces: Sequence[str], hidden: int, *, endless: bool
+) -> dict[str, npt.NDArray[np.float32]]:
     vocab = tokenizer.get_vocab_size()
     embedding = np.zeros((vocab, hidden), dtype=np.float32)
     embedding[:, 0] = 1
@@ -92,7 +96,7 @@ def _weights(tokenizer: Tokenizer, pieces: Sequence[str], hidden: int) -> dict[s
         token = tokenizer.token_to_id(text)
         embedding[token] = np.eye(hidden, dtype=np.float32)[place + 1]
         head[token, place] = 1
-    head[tokenizer.token_to_id(END), len(pieces)] = 1
+    head[tokenizer.token_to_id(pieces[0] if endless else END), len(pieces)] = 1
     nothing = np.zeros((hidden, hidden), dtype=np.float32)
     at = "model.layers.0."
     projections = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj")

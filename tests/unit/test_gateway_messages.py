@@ -8,6 +8,7 @@ import pytest
 from forebay.api.sse import SseParser
 from forebay.core.errors import (
     BodyTooLarge,
+    BudgetExhausted,
     CapacityUnavailable,
     DeadlineExceeded,
     ForebayError,
@@ -16,6 +17,7 @@ from forebay.core.errors import (
     InvalidRequest,
     ModelNotFound,
     PermissionDenied,
+    RequestRepeated,
     UpstreamFailed,
 )
 from forebay.gateway.messages.errors import error_body
@@ -521,6 +523,13 @@ def test_nothing_is_nested_too_deeply_to_be_refused() -> None:
 def test_errors_have_anthropic_s_shape(error: type[ForebayError], kind: str) -> None:
     body = json.loads(error_body(error("what was wrong"), "req-1"))
     assert body == {"type": "error", "error": {"type": kind, "message": "what was wrong"}, "request_id": "req-1"}
+
+
+def test_an_exhausted_budget_and_a_repeat_are_told_whole() -> None:
+    spent = json.loads(error_body(BudgetExhausted("spent"), "req-1"))
+    assert spent["error"]["type"] == "billing_error"
+    repeated = json.loads(error_body(RequestRepeated("again", members={"usage": {"prompt_tokens": 1}}), "req-1"))
+    assert repeated["usage"] == {"prompt_tokens": 1}
 
 
 def test_the_text_names_the_field() -> None:

@@ -309,6 +309,15 @@ def test_garbage_is_the_upstream_s_failure() -> None:
         translation().whole(b'{"choices": "none"}')
 
 
+def test_its_time_is_that_of_its_server_where_that_tells() -> None:
+    """So that whoever is given the same answer once more is told the same."""
+    assert answered({"content": "x"}, created=1600000000)["created_at"] == 1600000000
+    assert answered({"content": "x"}, created="now")["created_at"] == 1700000000
+    events = streamed(chunk({"content": "x"}, created=1600000000), chunk({}, "stop", created=1600000001), DONE)
+    told = {event["response"]["created_at"] for event in events if "response" in event}
+    assert told == {1600000000}
+
+
 def test_a_stream_of_text() -> None:
     events = streamed(
         chunk({"role": "assistant", "content": ""}),

@@ -16,11 +16,13 @@ def test_the_larger_of_two_limits_counts() -> None:
     assert ask(max_tokens=5, max_completion_tokens=9).max_tokens == 9
     assert ask(max_tokens=9, max_completion_tokens=5).max_tokens == 9
     assert ask(max_tokens=None, max_completion_tokens=5).max_tokens == 5
+    assert ask(max_tokens=5, max_completion_tokens=9).max_tokens_field == "max_completion_tokens"
+    assert ask(max_tokens=9, max_completion_tokens=5).max_tokens_field == "max_tokens"
 
 
 def test_a_chat_without_a_limit_has_none_a_text_has_openai_s() -> None:
-    assert ask().max_tokens is None
-    assert ask("completions").max_tokens == 16
+    assert (ask().max_tokens, ask().unasked) == (None, None)
+    assert (ask("completions").max_tokens, ask("completions").unasked) == (None, 16)
     assert ask("completions", max_tokens=0).max_tokens == 0
 
 

@@ -119,6 +119,7 @@ class ChatAnswer(msgspec.Struct, frozen=True):
     choices: list[Choice] | None = None
     usage: ChatUsage | None = None
     service_tier: str | None = None
+    created: Any = None
     error: Any = None
 
     @property

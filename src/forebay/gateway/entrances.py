@@ -1,6 +1,5 @@
 """The ways in: what the inference routes differ in."""
 
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,22 +27,23 @@ Translated = tuple[Translation, Mapping[str, str]]
 class Entrance:
     """One route. `name` is its path below `/v1`, `upstream` that of the pools.
 
-    `translate` takes a body and its pool, and raises the error that refuses the body. `key_header` is where a key may
+    `translate` takes a body, its pool and what the ids of the answer are made of, and raises the error that refuses the
+    body. `key_header` is where a key may
     come beside `Authorization`, `request_id_header` where its clients look for the request's id beside `X-Request-Id`.
     """
 
     name: str
     upstream: Route
-    translate: Callable[[bytes, Pool], Translated]
+    translate: Callable[[bytes, Pool, str], Translated]
     key_header: str | None = None
     request_id_header: str | None = None
     exception_handlers: ExceptionHandlers = field(default_factory=dict)
 
 
-def _verbatim(type_: type[GenerationFields]) -> Callable[[bytes, Pool], Translated]:
+def _verbatim(type_: type[GenerationFields]) -> Callable[[bytes, Pool, str], Translated]:
     """A pool that takes other fields than ours judges them itself."""
 
-    def translate(body: bytes, pool: Pool) -> Translated:
+    def translate(body: bytes, pool: Pool, _key: str) -> Translated:
         if not pool.exact_fields:
             return Verbatim(body), {}
         decode(body, type_)
@@ -52,15 +52,13 @@ def _verbatim(type_: type[GenerationFields]) -> Callable[[bytes, Pool], Translat
     return translate
 
 
-def _responses(body: bytes, _pool: Pool) -> Translated:
-    translation = ResponsesTranslation(body, key=secrets.token_hex(16), created_at=int(time.time()))
+def _responses(body: bytes, _pool: Pool, key: str) -> Translated:
+    translation = ResponsesTranslation(body, key=key, created_at=int(time.time()))
     return translation, ignored_fields_header(body, ResponsesRequest)
 
 
-def _messages(body: bytes, pool: Pool) -> Translated:
-    translation = MessagesTranslation(
-        body, key=secrets.token_hex(16), own_pool=pool.exact_fields, extensions=pool.knows_extensions
-    )
+def _messages(body: bytes, pool: Pool, key: str) -> Translated:
+    translation = MessagesTranslation(body, key=key, own_pool=pool.exact_fields, extensions=pool.knows_extensions)
     return translation, ignored_fields_header(body, MessagesRequest)
 
 

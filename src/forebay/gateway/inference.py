@@ -1,5 +1,6 @@
 """The four inference routes, which all take one straight line."""
 
+import secrets
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
@@ -85,7 +86,8 @@ async def _admit(parts: GatewayParts, request: AnyRequest, entrance: Entrance) -
     tier = envelope.service_tier if isinstance(envelope.service_tier, str) else None
     priority = priority_of(principal, request.headers.get(PRIORITY_HEADER), tier)
     pool = parts.pools[parts.catalog.resolve(envelope.model, principal.models).pool]
-    translation, ignored = entrance.translate(body, pool)
+    repeat = _repeat(request, principal, entrance, body)
+    translation, ignored = entrance.translate(body, pool, _answer_key(repeat))
     asked = InferenceRequest(
         id=new_id("req"),
         request_id=request_id(request.scope),
@@ -97,7 +99,7 @@ async def _admit(parts: GatewayParts, request: AnyRequest, entrance: Entrance) -
         principal=principal,
         priority=priority,
         arrived=arrived,
-        repeat=_repeat(request, principal, entrance, body),
+        repeat=repeat,
     )
     headers = {POOL_HEADER: pool.name, **ignored}
     if entrance.request_id_header:
@@ -116,6 +118,11 @@ def _repeat(request: AnyRequest, principal: Principal, entrance: Entrance, body:
             param=IDEMPOTENCY_HEADER,
         )
     return Repeat.of(principal.tenant_id, key, entrance.name, body)
+
+
+def _answer_key(repeat: Repeat | None) -> str:
+    """What the ids of an answer are made of: a repeat's are those of the answer that it repeats."""
+    return secrets.token_hex(16) if repeat is None else repeat.digest[:32]
 
 
 async def _whole(parts: GatewayParts, visit: Visit) -> bytes:

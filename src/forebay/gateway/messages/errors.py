@@ -8,6 +8,7 @@ from forebay.core.errors import ForebayError
 
 _KINDS = {
     401: "authentication_error",
+    402: "billing_error",
     403: "permission_error",
     404: "not_found_error",
     413: "request_too_large",
@@ -25,8 +26,8 @@ def error_object(error: ForebayError) -> dict[str, str]:
 
 
 def error_body(error: ForebayError, request_id: str) -> bytes:
-    """The body of a response that tells of `error`."""
-    body: dict[str, Any] = {"type": "error", "error": error_object(error), "request_id": request_id}
+    """The body of a response that tells of `error`; what a problem has beside Anthropic's members, it has too."""
+    body: dict[str, Any] = {"type": "error", "error": error_object(error), "request_id": request_id, **error.members}
     return msgspec.json.encode(body)
 
 

@@ -31,7 +31,7 @@ _ITEM_PREFIXES = {"reasoning": "rs", "text": "msg", "refusal": "msg", "call": "f
 
 class ResponseBuilder:
     """Builds the response to one request, as far as it is known. `key` is what its ids are made of; `created_at` is in
-    Unix seconds.
+    Unix seconds, and holds where the answer's server does not say.
     """
 
     def __init__(self, asked: ResponsesRequest, *, key: str, created_at: int) -> None:
@@ -60,6 +60,11 @@ class ResponseBuilder:
             prompt_cache_key=asked.prompt_cache_key,
         )
 
+    def born(self, answer: ChatAnswer) -> None:
+        """Take over from its server when the answer was begun: whoever joins it later is told the same."""
+        if isinstance(answer.created, int):
+            self._begun = msgspec.structs.replace(self._begun, created_at=answer.created)
+
     def begun(self) -> Response:
         """The response before anything has come."""
         return self._begun
@@ -80,6 +85,7 @@ class ResponseBuilder:
         """The whole one, of a chat completion that has a first choice."""
         choice = answer.first
         assert choice is not None, "a whole answer was read with its choice"
+        self.born(answer)
         return self.done(parts_of(choice, self.call_prefix), choice.finish_reason, answer)
 
     def failed(self, parts: list[Part], error: ForebayError) -> Response:

@@ -48,6 +48,7 @@ class ResponseStream:
             return
         chunk = read_chunk(event)
         if not self.begun:
+            self._builder.born(chunk)
             yield self._lifecycle("created", self._builder.begun())
             yield self._lifecycle("in_progress", self._builder.begun())
         self._last = ChatAnswer(
