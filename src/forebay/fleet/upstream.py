@@ -29,8 +29,11 @@ MAX_ERROR_BYTES = 65536
 UNREACHABLE = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """What a request may be sent elsewhere after: not a byte of it had left."""
 MAX_LISTING_BYTES = 4 * 2**20
-USAGE_WAIT_S = 2
-"""How long a replica may wait for a request's end before it tells its usage."""
+USAGE_WAIT_S = 2.0
+"""How long a replica may wait for a request's end before it tells its usage; half the probe timeout at most."""
+USAGE_ATTEMPTS = 3
+"""How often it is asked, where it does not answer or the request still runs."""
+USAGE_RETRY_S = 0.3
 
 
 class _Listed(msgspec.Struct, frozen=True):
@@ -46,6 +49,7 @@ class _BookedUsage(msgspec.Struct, frozen=True):
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    ended: bool
 
 
 class UnreachableError(Exception):
@@ -161,17 +165,27 @@ class UpstreamClient:
         return {model.id: model.max_model_len for model in listed}
 
     async def usage_of(self, endpoint: Endpoint, request_id: str) -> TokenUsage | None:
-        """What the request with that id has used, once it has ended, by the replica's own book; None where it keeps
-        none, does not know the request or cannot be reached.
+        """What the request with that id has used by the replica's own book: once it has ended, or so far where it does
+        not end within a few seconds. None where the replica keeps no book, does not know the request or cannot be
+        reached.
         """
         if not endpoint.tells_usage:
             return None
-        url = f"{endpoint.base_url}/requests/{quote(request_id)}/usage?wait_s={USAGE_WAIT_S}"
-        try:
-            status, body = await self._get(endpoint, url)
-            told = msgspec.json.decode(body, type=_BookedUsage) if status == 200 else None
-        except (ProbeError, msgspec.DecodeError, RecursionError):
-            return None
+        wait_s = min(USAGE_WAIT_S, self._settings.probe_timeout_s / 2)
+        url = f"{endpoint.base_url}/requests/{quote(request_id)}/usage?wait_s={wait_s:g}"
+        told: _BookedUsage | None = None
+        for attempt in range(USAGE_ATTEMPTS):
+            try:
+                status, body = await self._get(endpoint, url)
+                told = msgspec.json.decode(body, type=_BookedUsage) if status == 200 else None
+            except ProbeError:
+                if attempt < USAGE_ATTEMPTS - 1:
+                    await asyncio.sleep(USAGE_RETRY_S)
+                continue
+            except (msgspec.DecodeError, RecursionError):
+                return None
+            if told is None or told.ended:
+                break
         if told is None:
             return None
         return TokenUsage(

@@ -43,6 +43,8 @@ class Admissible:
     ask: Ask
     output_cap: int | None
     """For each answer, by the quotas; None where none is set or the caller asks for less."""
+    output_room: int | None
+    """For each answer: it ends there, or before; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +85,14 @@ class Admission:
         cap = configured.directory.max_tokens(request.principal, request.alias)
         if cap is not None and output.max_tokens is not None and output.max_tokens > cap:
             raise InvalidRequest(
-                f"max_tokens: {output.max_tokens} is more than the {cap} that this key may ask of {request.alias} at "
-                "once; lower it.",
-                param="max_tokens",
+                f"{output.max_tokens_field}: {output.max_tokens} is more than the {cap} that this key may ask of "
+                f"{request.alias} at once; lower it.",
+                param=output.max_tokens_field,
             )
         terms = configured.prices.at(pool.name, request.priority, self._unix_time())
-        least, most = self._output_tokens(request, pool, prompt, output, cap)
+        limits = (self._room(pool, prompt), output.unasked if output.max_tokens is None else output.max_tokens, cap)
+        room = min((limit for limit in limits if limit is not None), default=None)
+        least, most = self._output_tokens(request, prompt.prompts * output.choices, output, room)
         ask = Ask(
             lease_id=request.id,
             accounts=configured.directory.accounts(request.principal, request.alias),
@@ -98,20 +102,18 @@ class Admission:
             prompt_nanos=most_prompt_nanos(terms, prompt.tokens),
             nanos_per_output_token=nanos_per_output_token(terms),
         )
-        return Admissible(
-            prompt=prompt, output=output, terms=terms, ask=ask, output_cap=cap if output.max_tokens is None else None
-        )
+        # Nobody asked for what an endpoint's own default is, so a cap below it is no reason to refuse.
+        cut_at = None if output.max_tokens is not None or cap is None else min(cap, output.unasked or cap)
+        return Admissible(prompt=prompt, output=output, terms=terms, ask=ask, output_cap=cut_at, output_room=room)
 
     def _output_tokens(
-        self, request: InferenceRequest, pool: Pool, prompt: PromptCount, output: OutputAsk, cap: int | None
+        self, request: InferenceRequest, answers: int, output: OutputAsk, room: int | None
     ) -> tuple[int, int]:
-        """The least and the most to hold, all answers together."""
-        answers = prompt.prompts * output.choices
-        room = self._room(pool, prompt)
+        """The least and the most to hold, all answers together; each has `room` for so many."""
         if output.max_tokens is not None:
-            most = output.max_tokens if room is None else min(output.max_tokens, room)
-            return answers * most, answers * most
-        most = min(each for each in (room or UNKNOWN_WINDOW, cap) if each is not None)
+            assert room is not None, "what was asked for is a limit"
+            return answers * room, answers * room
+        most = UNKNOWN_WINDOW if room is None else room
         expected = min(self._lengths.p95(request.alias), most)
         # A stream tells how far it is, so that it can be given more as it goes. A whole answer cannot.
         return answers * expected, answers * (expected if request.stream else most)

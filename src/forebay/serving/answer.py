@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from forebay.api.generation import Usage
+from forebay.core.errors import UpstreamFailed
 from forebay.fleet.model_name import renamed
 from forebay.fleet.replica import Endpoint
 from forebay.metering.usage import TokenUsage
@@ -84,7 +85,11 @@ class Answer:
         async for chunk in self._upstream.events():
             told = meter.feed(chunk)
             self._progress(meter)
-            if meter.ended:
+            if meter.failed:
+                await self._run.end(
+                    await self._settler.ending_of(self._run, self.endpoint, "failed", UpstreamFailed.status)
+                )
+            elif meter.ended:
                 await self._completed(meter.tokens, meter.events)
             elif self._admitted.extends and not await self._is_covered(meter):
                 told += await self._stop(meter)
@@ -117,7 +122,9 @@ class Answer:
         sized = self._admitted.admissible
         answers = sized.prompt.prompts * sized.output.choices
         seen = (self._run.tokens or self._estimated(meter.events)).output_tokens
-        return await self._run.covers(seen + TOKENS_AHEAD * answers)
+        needed = seen + TOKENS_AHEAD * answers
+        # It ends by itself there: nothing more has to be covered.
+        return await self._run.covers(needed if sized.output_room is None else min(needed, sized.output_room * answers))
 
     async def _stop(self, meter: StreamMeter) -> bytes:
         """End it here, as its quota does not cover more; the events that say so."""

@@ -6,12 +6,15 @@ from typing import Protocol
 
 import structlog
 
-from forebay.core.errors import StoreUnavailable
+from forebay.core.errors import ForebayError
 from forebay.tenancy.reservation.lease import ReservationStore
 from forebay.tenancy.reservation.month import US_PER_SECOND, month_at
 from forebay.tenancy.resources import Quota
 
 EVERY_S = 2.0
+"""How often it is looked for budgets that are new."""
+AGAIN_S = 30.0
+"""How often all are seeded: for so long, counters that have lost their memory may let a budget be spent again."""
 
 logger = structlog.get_logger(__name__)
 
@@ -39,7 +42,9 @@ def spent_under(quota: Quota, rows: Iterable[Spent]) -> int:
 
 
 class BudgetSeeding:
-    """Seeds each budget once a month: when it is first seen, which is at the start for those that are there."""
+    """Seeds each budget when it is first seen, and all of them again and again: the counters may forget, and what was
+    recovered after a crash they may have got less of. Where they know of more, that counts.
+    """
 
     def __init__(
         self,
@@ -52,28 +57,40 @@ class BudgetSeeding:
         self._spent = spent
         self._reservations = reservations
         self._unix_time = unix_time
-        self._seeded: set[tuple[str, str]] = set()
+        self._seeded: dict[tuple[str, str], float] = {}
+        """(Quota, month) → when, in Unix seconds."""
+
+    def seed_again(self) -> None:
+        """The books have more than the counters may have been told: seed all, the next time."""
+        # A new one: what is being seeded now may have been read before.
+        self._seeded = {}
 
     async def seed(self) -> None:
-        """Those that were not seeded yet. Raises StoreUnavailable."""
-        month = month_at(int(self._unix_time() * US_PER_SECOND)).name
+        """Those that are due. Raises StoreUnavailable."""
+        now = self._unix_time()
+        month = month_at(int(now * US_PER_SECOND)).name
+        seeded = self._seeded = {known: at for known, at in self._seeded.items() if 0 <= now - at < AGAIN_S}
         due = [
             quota
             for quota in self._quotas()
-            if quota.monthly_budget_usd is not None and (quota.id, month) not in self._seeded
+            if quota.monthly_budget_usd is not None and (quota.id, month) not in seeded
         ]
         if not due:
             return
         rows = await self._spent(month)
         for quota in due:
             await self._reservations.seed_spent(quota.id, month, spent_under(quota, rows))
-            self._seeded.add((quota.id, month))
+            seeded[quota.id, month] = now
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            try:
-                await self.seed()
-            except StoreUnavailable as error:
-                logger.warning("budgets not seeded", detail=error.detail)
+            await self.try_to_seed()
             await asyncio.sleep(EVERY_S)
+
+    async def try_to_seed(self) -> None:
+        """Those that are due, if that can be done now."""
+        try:
+            await self.seed()
+        except ForebayError as error:
+            logger.warning("budgets not seeded", detail=error.detail)

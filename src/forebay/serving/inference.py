@@ -62,7 +62,7 @@ class InferenceService:
             error.headers = {**run.headers, **error.headers}
             if answer is None and not isinstance(error, UpstreamFailed):
                 # Turned away before it ran: what it held is free before the caller knows.
-                await run.turn_away(http_status)
+                await self._settler.refused(run, http_status)
             raise
         except Exception:
             status, http_status = "failed", 500

@@ -80,6 +80,7 @@ class MeteredRun:
         """Of the replica that has it."""
         self.tokens: TokenUsage | None = None
         """The last that was seen of it."""
+        self._ending: Ending | None = None
         self.ended = False
 
     async def begin(self) -> Admitted:
@@ -136,19 +137,32 @@ class MeteredRun:
         self._held += await self._books.reservations.extend(self.request.id, lacking, more)
         return output_tokens <= self._held
 
+    @property
+    def ending(self) -> Ending | None:
+        """The one that counts, from when `end` was first called."""
+        return self._ending
+
     async def end(self, ending: Ending) -> None:
-        """Settle the lease and close the record; once, however often it is called."""
+        """Settle the lease and close the record, by the first ending that is given; once, however often it is called.
+
+        Where it is cancelled the run has not `ended`: call it again, which does what is left.
+        """
         if self.ended:
             return
-        self.ended = True
-        self.tokens = ending.tokens
+        if self._ending is None:
+            self._ending = ending
+            self.tokens = ending.tokens
+        ending = self._ending
+        # The counters first: what they say was spent is then never less than what the books say, which tell them what
+        # they have forgotten.
+        if self._reserving:
+            await self._settle(ending)
         record = None if self._opened is None else self._record(self._opened, ending)
         if record is not None:
             await self._books.log.close(record)
-        if self._reserving:
-            await self._settle(ending)
         for observer in self._books.observers:
             await observer.ended(self.request, None if ending.turned_away else record)
+        self.ended = True
 
     async def turn_away(self, http_status: int) -> None:
         """End what was never run."""
@@ -164,6 +178,7 @@ class MeteredRun:
         except StoreUnavailable as error:
             # It expires there by itself, with what was last seen of it.
             logger.warning("lease not settled", id=self.request.id, detail=error.detail)
+        self._reserving = False
         if not ending.turned_away and self._admitted is not None and ending.status == "completed":
             sized = self._admitted.admissible
             answers = sized.prompt.prompts * sized.output.choices

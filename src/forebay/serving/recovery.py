@@ -12,6 +12,7 @@ from forebay.metering.closing import LOST_STATUS, closed, recovered
 from forebay.metering.usage import OpenedUsage, TokenUsage, UsageRecord
 from forebay.serving.repeat_notes import RepeatNotes
 from forebay.serving.settler import UsageTeller
+from forebay.tenancy.reservation.lease import ReservationStore, Used
 
 logger = structlog.get_logger(__name__)
 
@@ -45,35 +46,68 @@ class InheritingLog(Protocol):
 
 class Recovery:
     """Asks the replicas that outlived the process (`endpoints`, by pool) what its requests have used; else what was
-    last seen counts.
+    last seen counts. Calls `closed_some` when the books have more.
     """
 
     def __init__(
         self,
         log: InheritingLog,
         teller: UsageTeller,
+        *,
         endpoints: Mapping[str, Endpoint],
         unix_time: Callable[[], float],
         notes: RepeatNotes,
+        reservations: ReservationStore,
+        closed_some: Callable[[], None],
     ) -> None:
         self._log = log
         self._teller = teller
         self._endpoints = endpoints
         self._unix_time = unix_time
         self._notes = notes
+        self._reservations = reservations
+        self._closed_some = closed_some
+        self._left: list[LeftOpen] = []
 
     async def run(self) -> None:
         """Until cancelled: at once, and then every few seconds, as others may die that share the disk."""
         while True:
-            try:
-                await self._log.adopt()
-            except StoreUnavailable as error:
-                logger.warning("usage logs of processes that have ended cannot be read", detail=error.detail)
-            for left in self._log.recovered():
-                record = await self._record(left)
-                await self._log.close(record)
-                await self._recall([record])
+            await self.adopt()
+            await self._close_all()
             await asyncio.sleep(INTERVAL_S)
+
+    async def adopt(self) -> None:
+        """Find what was left open, without closing it yet: from here on none of it is run again."""
+        try:
+            await self._log.adopt()
+        except StoreUnavailable as error:
+            logger.warning("usage logs of processes that have ended cannot be read", detail=error.detail)
+        found = self._log.recovered()
+        self._left.extend(found)
+        try:
+            await self._notes.interrupted([left.opened for left in found])
+        except StoreUnavailable as error:
+            logger.warning("idempotency keys of requests that were cut off not noted", detail=error.detail)
+
+    async def _close_all(self) -> None:
+        all_left, self._left = self._left, []
+        for left in all_left:
+            record = await self._record(left)
+            await self._settle(record)
+            await self._log.close(record)
+            await self._recall([record])
+        if all_left:
+            self._closed_some()
+
+    async def _settle(self, record: UsageRecord) -> None:
+        """Its lease, where that has not expired yet: with what was used, and before the books have it; see
+        `MeteredRun.end`.
+        """
+        used = Used(tokens=record.prompt_tokens + record.output_tokens, nanos=record.cost_nanos)
+        try:
+            await self._reservations.settle(record.id, used)
+        except StoreUnavailable as error:
+            logger.warning("lease of a request that was cut off not settled", id=record.id, detail=error.detail)
 
     async def _recall(self, records: list[UsageRecord]) -> None:
         try:

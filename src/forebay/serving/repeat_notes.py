@@ -1,11 +1,12 @@
 """What is noted of requests with an `Idempotency-Key`: that they run, and what became of them."""
 
+from collections.abc import Sequence
 
 import structlog
 
 from forebay.core.errors import StoreUnavailable
 from forebay.core.money import usd_of
-from forebay.metering.usage import UsageRecord
+from forebay.metering.usage import OpenedUsage, UsageRecord
 from forebay.serving.repeat_book import BilledUsage, FirstRequest, RepeatBook
 from forebay.serving.request import InferenceRequest, Repeat
 
@@ -62,6 +63,17 @@ class RepeatNotes:
         except StoreUnavailable as error:
             # It stays as running, which lets nobody run it again.
             logger.warning("end of an idempotent request not noted", id=request.id, detail=error.detail)
+
+    async def interrupted(self, left: Sequence[OpenedUsage]) -> None:
+        """Requests that were running when their process died: where nothing is known of them, that they are over.
+        Raises StoreUnavailable.
+        """
+        for opened in left:
+            if opened.idempotency_hash is not None:
+                first = FirstRequest(
+                    request_id=opened.request_id, fingerprint="", state="running", alive_until=opened.opened_at
+                )
+                await self._book.claim(opened.idempotency_hash, first, self._ttl_s)
 
     async def recall(self, records: list[UsageRecord]) -> None:
         """What the usage books say of requests that ended before this process began. Raises StoreUnavailable."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import msgspec
 import structlog
 
-from forebay.core.errors import RequestRepeated, StoreUnavailable
+from forebay.core.errors import CapacityUnavailable, RequestRepeated, StoreUnavailable
 from forebay.fleet.pool import Pool
 from forebay.serving.repeat_book import AnswerShelf, FirstRequest, RepeatBook
 from forebay.serving.repeat_notes import running_since
 from forebay.serving.request import InferenceRequest, Repeat
-from forebay.serving.shared_run import AnyAnswer, KeptAnswer, SharedRun
+from forebay.serving.shared_run import AnyAnswer, KeptAnswer, SharedRun, anew
 
 logger = structlog.get_logger(__name__)
 
@@ -46,6 +46,7 @@ class Repeats:
         self._ttl_s = ttl_s
         self._unix_time = unix_time
         self._live: dict[str, _Live] = {}
+        self._claims: dict[str, asyncio.Task[FirstRequest | Exception | None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
     @asynccontextmanager
@@ -67,20 +68,51 @@ class Repeats:
             async with self._serve(request, pool) as answer:
                 yield answer
             return
-        live = self._live.get(request.repeat.digest)
-        if live is None:
-            first = await self._book.claim(
-                request.repeat.digest, running_since(request, request.repeat, self._unix_time()), self._ttl_s
-            )
-            if first is not None:
-                yield await self._told(request, request.repeat, first)
-                return
-            live = self._start(request, request.repeat, pool)
-        elif live.fingerprint != request.repeat.fingerprint:
+        first = await self._first(request, request.repeat, pool)
+        if isinstance(first, FirstRequest):
+            yield await self._told(request, request.repeat, first)
+            return
+        if first.fingerprint != request.repeat.fingerprint:
             raise _other_request()
-        with live.run.reading() as answer:
+        with first.run.reading() as answer:
             await answer.begun()
             yield answer
+
+    async def _first(self, request: InferenceRequest, repeat: Repeat, pool: Pool) -> _Live | FirstRequest:
+        """The run of the first with this key, where it runs here: `request` itself, if there is none. Else what is
+        known of it.
+        """
+        digest = repeat.digest
+        while (live := self._live.get(digest)) is None:
+            if (claim := self._claims.get(digest)) is None:
+                assert self._tasks is not None, "requests are served while it is running"
+                # In a task of its own: whoever leaves meanwhile must not leave a claim of a run that never begins.
+                self._claims[digest] = claim = self._tasks.create_task(self._claim(request, repeat, pool))
+            await asyncio.wait((claim,))
+            first = claim.result()
+            if isinstance(first, Exception):
+                raise anew(first)
+            if first is not None:
+                return first
+        return live
+
+    async def _claim(self, request: InferenceRequest, repeat: Repeat, pool: Pool) -> FirstRequest | Exception | None:
+        """Write it down as the first and start it; else what is there, or why that cannot be known."""
+        mine = running_since(request, repeat, self._unix_time())
+        try:
+            first = await self._book.claim(repeat.digest, mine, self._ttl_s)
+            # A claim whose answer was lost was sent again, and finds itself.
+            first = None if first == mine else first
+            if first is None and self._tasks is None:
+                await self._book.release(repeat.digest)
+                return CapacityUnavailable("This gateway is stopping; send the request again.", retry_after_s=1.0)
+        except Exception as error:
+            return error
+        finally:
+            del self._claims[repeat.digest]
+        if first is None:
+            self._start(request, repeat, pool)
+        return first
 
     async def _told(self, request: InferenceRequest, repeat: Repeat, first: FirstRequest) -> AnyAnswer:
         """The answer that was kept. Raises RequestRepeated where none was."""
@@ -94,12 +126,11 @@ class Repeats:
                 return _Replayed(_kept.decode(kept))
         raise _ended(first)
 
-    def _start(self, request: InferenceRequest, repeat: Repeat, pool: Pool) -> _Live:
+    def _start(self, request: InferenceRequest, repeat: Repeat, pool: Pool) -> None:
         assert self._tasks is not None, "requests are served while it is running"
         live = _Live(SharedRun(lambda: self._serve(request, pool), stream=request.stream), repeat.fingerprint)
         self._live[repeat.digest] = live
         self._tasks.create_task(self._run(request, repeat, live.run))
-        return live
 
     async def _run(self, request: InferenceRequest, repeat: Repeat, run: SharedRun) -> None:
         try:
@@ -113,14 +144,14 @@ class Repeats:
 
 
 class _Replayed:
-    """An answer that was kept."""
+    """An answer that was kept. How its caller stood with its quotas then is of no use now."""
 
     def __init__(self, kept: KeptAnswer) -> None:
         self._kept = kept
 
     @property
     def headers(self) -> dict[str, str]:
-        return {**self._kept.headers, REPLAYED_HEADER: "true"}
+        return {REPLAYED_HEADER: "true"}
 
     async def whole(self) -> bytes:
         return self._kept.parts[0]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Protocol
 
 import structlog
@@ -57,13 +58,24 @@ class Settler:
 
     async def _end(self, run: MeteredRun, status: UsageStatus, http_status: int) -> None:
         try:
-            if run.endpoint is None:
+            if run.ending is not None:
+                await run.end(run.ending)
+            elif run.endpoint is None:
                 await run.turn_away(http_status)
             else:
                 await run.end(await self.ending_of(run, run.endpoint, status, http_status))
         # One that cannot be ended must not end all others: its lease expires, its record is recovered.
         except Exception as error:
             logger.error("run not ended", id=run.request.id, error=type(error).__name__)
+
+    async def refused(self, run: MeteredRun, http_status: int) -> None:
+        """End a run that got no answer: as one that never ran, unless its replica says that it did."""
+        if run.endpoint is not None and http_status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            ending = await self.ending_of(run, run.endpoint, "failed", http_status)
+            if ending.tokens != NOTHING:
+                await run.end(ending)
+                return
+        await run.turn_away(http_status)
 
     async def ending_of(self, run: MeteredRun, endpoint: Endpoint, status: UsageStatus, http_status: int) -> Ending:
         """What has become of a run that a replica has, or had: by its own book where it keeps one."""

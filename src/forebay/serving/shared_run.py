@@ -49,7 +49,7 @@ class SharedRun:
         return KeptAnswer(self._parts, self._headers) if self._over and self._error is None else None
 
     async def run_while_read(self, linger_s: float) -> None:
-        """To the end, or until nobody has read for `linger_s`, or `stop` is called. Readers are told what goes wrong."""
+        """To the end, or until nobody has read for `linger_s`, or `stop` is called. Readers are told what fails."""
         async with asyncio.TaskGroup() as tasks:
             self._task = task = tasks.create_task(self._run())
             while not task.done():
@@ -105,7 +105,7 @@ class SharedRun:
         if index < len(self._parts):
             return self._parts[index]
         if self._error is not None:
-            raise _anew(self._error)
+            raise anew(self._error)
         return None
 
     @property
@@ -138,7 +138,7 @@ class SharedAnswer:
             yield part
 
 
-def _anew(error: Exception) -> Exception:
+def anew(error: Exception) -> Exception:
     """The same for one more reader: an exception collects the frames of whoever raises it."""
     if not isinstance(error, ForebayError):
         return error

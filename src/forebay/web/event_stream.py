@@ -34,9 +34,7 @@ class EventStream(ASGIResponse):
     def __init__(
         self, events: AsyncGenerator[bytes, None], *, headers: Callable[[], Mapping[str, str]] | None = None
     ) -> None:
-        super().__init__(
-            media_type=sse.MEDIA_TYPE, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        )
+        super().__init__(media_type=sse.MEDIA_TYPE, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         self._events = events
         self._late_headers = headers
 

@@ -6,7 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from forebay.config.loading import LoadedConfig
+from forebay.core.clock import Clock
 from forebay.serving.repeat_book import RepeatBook
+from forebay.storage.counters.fallback import FallbackReservations
 from forebay.storage.counters.memory import MemoryReservations
 from forebay.storage.counters.repeats import MemoryRepeats, ValkeyRepeats
 from forebay.storage.counters.valkey import ValkeyReservations
@@ -24,15 +26,20 @@ class Counters:
 
 
 @asynccontextmanager
-async def open_counters(loaded: LoadedConfig, unix_time: Callable[[], float]) -> AsyncGenerator[Counters]:
+async def open_counters(loaded: LoadedConfig, clock: Clock, unix_time: Callable[[], float]) -> AsyncGenerator[Counters]:
     """Raises ConfigurationError."""
     url, tenancy = loaded.config.storage.counters, loaded.config.tenancy
-
-    def in_memory() -> MemoryReservations:
-        return MemoryReservations(lambda: time.monotonic_ns() // NS_PER_US, unix_time, tenancy.lease_ttl_s)
-
     if url is None:
-        yield Counters(in_memory(), MemoryRepeats(unix_time))
+        in_memory = MemoryReservations(lambda: time.monotonic_ns() // NS_PER_US, unix_time, tenancy.lease_ttl_s)
+        yield Counters(in_memory, MemoryRepeats(unix_time))
         return
     async with ValkeyReservations(url, tenancy.lease_ttl_s) as shared, ValkeyRepeats(url) as repeats:
-        yield Counters(shared, repeats)
+        reservations = FallbackReservations(
+            shared,
+            without=tenancy.without_counters,
+            gateways=tenancy.gateways,
+            clock=clock,
+            wall=unix_time,
+            lease_ttl_s=tenancy.lease_ttl_s,
+        )
+        yield Counters(reservations, repeats)

@@ -64,7 +64,7 @@ async def open_platform(loaded: LoadedConfig, api_key: str) -> AsyncGenerator[Pl
         configured = await held.enter_async_context(open_configuration(loaded, api_key, clock, unix_time))
         objects = open_platform_objects(loaded)
         usage = await held.enter_async_context(open_usage(loaded, objects, clock, unix_time))
-        counters = await held.enter_async_context(open_counters(loaded, unix_time))
+        counters = await held.enter_async_context(open_counters(loaded, clock, unix_time))
         content = await held.enter_async_context(open_content(loaded, objects, configured.store, unix_time))
 
         catalog, door = Catalog(config.resolved_aliases(), _versions(loaded)), Door()
@@ -93,12 +93,20 @@ async def open_platform(loaded: LoadedConfig, api_key: str) -> AsyncGenerator[Pl
         settler = Settler(replicas)
         service = InferenceService(catalog, replicas, books, settler, content.log)
         repeats = Repeats(service.serve, counters.repeats, content.shelf, config.tenancy.idempotency_ttl_s, unix_time)
-        recovery = Recovery(usage.log, replicas, remote_endpoints(config.pools), unix_time, notes)
         seeding = BudgetSeeding(
             lambda: configured.snapshots.current.directory.quotas,
             lambda month: spent_in(usage.books, month),
             counters.reservations,
             unix_time,
+        )
+        recovery = Recovery(
+            usage.log,
+            replicas,
+            endpoints=remote_endpoints(config.pools),
+            unix_time=unix_time,
+            notes=notes,
+            reservations=counters.reservations,
+            closed_some=seeding.seed_again,
         )
         parts = GatewayParts(
             authenticator=configured.authenticator,
@@ -129,6 +137,9 @@ async def open_platform(loaded: LoadedConfig, api_key: str) -> AsyncGenerator[Pl
         )
         if config.storage.counters is None:
             await notes.recall(await usage.books.repeatable(unix_time() - config.tenancy.idempotency_ttl_s))
+        # Before the first request is let in.
+        await recovery.adopt()
+        await seeding.try_to_seed()
         await held.enter_async_context(settler.running())
         await held.enter_async_context(repeats.running())
         await held.enter_async_context(running(heartbeat.run(), recovery.run(), seeding.run()))
