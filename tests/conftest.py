@@ -4,9 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from forebay.modelfiles.loading import load
 from forebay.modelfiles.model import ModelFiles
+
+# How long an example takes says something of the machine, and of what else it does.
+settings.register_profile("forebay", deadline=None)
+settings.load_profile("forebay")
 
 collect_ignore = ["clients"]
 """They have an environment of their own: `make test-clients`."""

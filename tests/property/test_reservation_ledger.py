@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from forebay.tenancy.reservation.bucket import UNIT
-from forebay.tenancy.reservation.lease import Ask, Granted, Refused, Used
+from forebay.tenancy.reservation.lease import LAPSED_TTLS, NOTHING_YET, Ask, Granted, Refused, Used
 from forebay.tenancy.reservation.ledger import MAX_TAKES, Ledger
 from forebay.tenancy.reservation.limits import Account, Limits
 from forebay.tenancy.reservation.month import Month, month_at
@@ -53,6 +53,12 @@ class ModelLease:
     seen: Used
     tokens: list[dict[str, Charge]]
     requests: dict[str, Charge]
+    held: int
+    """Tokens, whether an account limits them or not."""
+    charged: Used = NOTHING_YET
+    """When it expired."""
+    covered: Used = NOTHING_YET
+    taken_up: bool = False
 
 
 @dataclass
@@ -88,6 +94,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.now_us = START_US
         self.ledger = Ledger(TTL_US)
         self.live: dict[str, ModelLease] = {}
+        self.lapsed: dict[str, ModelLease] = {}
         self.count = 0
         self.tokens = {
             account.name: Charges(account.limits.tokens_per_minute, account.limits.token_burst or 0)
@@ -105,13 +112,15 @@ class LedgerMachine(RuleBasedStateMachine):
     def month(self) -> Month:
         return month_at(self.now_us)
 
-    @rule(seconds=st.sampled_from([0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 15, 120]), micros=st.integers(0, 3))
+    @rule(seconds=st.sampled_from([0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 15, 120, 301]), micros=st.integers(0, 3))
     def time_passes(self, seconds: int, micros: int) -> None:
         self.now_us += seconds * SECOND + micros
         self.ledger.sweep(self.now_us)
         expired = [(lease.expires_us, name) for name, lease in self.live.items() if lease.expires_us <= self.now_us]
         for _, name in sorted(expired):
-            self.model_settle(name, self.live[name].seen)
+            self.model_lapse(name)
+        # What has expired now is remembered from now on.
+        self.lapsed = {name: lease for name, lease in self.lapsed.items() if lease.expires_us > self.now_us}
 
     @rule(
         target=leases,
@@ -151,6 +160,9 @@ class LedgerMachine(RuleBasedStateMachine):
             assert refused.kind == "concurrency" or refused.asked > refused.limit
             return
         then_us = self.now_us + round(refused.retry_after_s * SECOND)
+        if any(lease.expires_us <= then_us and lease.seen != NOTHING_YET for lease in self.live.values()):
+            # It may be charged more than it holds.
+            return
         answer = copy.deepcopy(self.ledger).acquire(ask, then_us, month_at(then_us))
         assert isinstance(answer, Granted) or answer.kind == "concurrency"
         before_us = then_us - 1
@@ -160,32 +172,40 @@ class LedgerMachine(RuleBasedStateMachine):
             assert isinstance(answer, Refused)
             assert (answer.kind, answer.retry_after_s) == (refused.kind, 1 / SECOND)
 
-    @rule(lease=leases, least=st.integers(1, 30), more=st.integers(0, 30))
-    def extend(self, lease: str, least: int, more: int) -> None:
+    @rule(lease=leases, least=st.integers(1, 30), more=st.integers(0, 30), given=st.booleans())
+    def extend(self, lease: str, least: int, more: int, given: bool) -> None:
+        """`given`: whether the quotas are still there."""
         known = self.live.get(lease)
         if known is not None and len(known.tokens) == MAX_TAKES:
             return
-        granted = self.ledger.extend(lease, least, least + more, self.now_us)
+        granted = self.ledger.extend(lease, ACCOUNTS if given else (), least, least + more, self.now_us)
+        if lease in self.lapsed:
+            known = self.model_take_up(lease, NOTHING_YET)
+        assert given or known is None or granted == least + more
         if known is None:
             assert granted == 0
         elif granted:
             assert least <= granted <= least + more
             known.nanos += granted * known.nanos_per_token
-            known.tokens.append(self.charge(self.tokens, known.accounts, granted))
+            known.held += granted
+            known.tokens.append(self.charge(self.tokens, known.accounts, granted, extra=not given))
 
     @rule(lease=leases, tokens=st.integers(0, 200), nanos=st.integers(0, 300))
     def renew(self, lease: str, tokens: int, nanos: int) -> None:
         used = Used(tokens=tokens, nanos=nanos)
         self.ledger.renew({lease: used}, self.now_us)
+        if lease in self.lapsed:
+            self.model_take_up(lease, used)
         if (known := self.live.get(lease)) is not None:
             known.seen, known.expires_us = used, self.now_us + TTL_US
 
     @rule(lease=consumes(leases), tokens=st.integers(0, 120), nanos=st.integers(0, 900), counts=st.booleans())
     def settle(self, lease: str, tokens: int, nanos: int, counts: bool) -> None:
         used = Used(tokens=tokens, nanos=nanos) if counts else Used(tokens=0, nanos=0, counts=False)
-        assert self.ledger.settle(lease, used, self.now_us) == (lease in self.live)
-        if lease in self.live:
-            self.model_settle(lease, used)
+        known = self.live.pop(lease, None) or self.lapsed.pop(lease, None)
+        assert self.ledger.settle(lease, used, self.now_us) == (known is not None)
+        if known is not None:
+            self.model_charge(known, used)
         assert not self.ledger.settle(lease, used, self.now_us), "a lease was settled twice"
 
     @rule(account=st.sampled_from(ACCOUNTS), nanos=st.integers(0, 10_000))
@@ -194,8 +214,14 @@ class LedgerMachine(RuleBasedStateMachine):
         key = (account.name, self.month.name)
         self.spent[key] = max(self.spent.get(key, 0), nanos)
 
-    def charge(self, buckets: dict[str, Charges], accounts: tuple[Account, ...], amount: int) -> dict[str, Charge]:
-        charges = {account.name: Charge(self.now_us, amount) for account in accounts if account.name in buckets}
+    @rule()
+    def forget_idle(self) -> None:
+        self.ledger.forget_idle(self.now_us)
+
+    def charge(
+        self, buckets: dict[str, Charges], accounts: tuple[Account, ...], amount: int, *, extra: bool = False
+    ) -> dict[str, Charge]:
+        charges = {account.name: Charge(self.now_us, amount, extra) for account in accounts if account.name in buckets}
         for name, charge in charges.items():
             buckets[name].all.append(charge)
         return charges
@@ -210,22 +236,45 @@ class LedgerMachine(RuleBasedStateMachine):
             Used(tokens=0, nanos=0),
             [self.charge(self.tokens, ask.accounts, ask.prompt_tokens + granted)],
             self.charge(self.requests, ask.accounts, 1),
+            ask.prompt_tokens + granted,
         )
 
-    def model_settle(self, name: str, used: Used) -> None:
+    def model_lapse(self, name: str) -> None:
         lease = self.live.pop(name)
+        held = lease.held
+        self.model_charge(lease, lease.seen)
+        lease.covered = Used(tokens=lease.charged.tokens + held, nanos=lease.charged.nanos + lease.nanos)
+        lease.charged = Used(
+            tokens=max(lease.charged.tokens, lease.seen.tokens), nanos=max(lease.charged.nanos, lease.seen.nanos)
+        )
+        lease.tokens, lease.requests = [], {}
+        lease.expires_us = self.now_us + LAPSED_TTLS * TTL_US
+        self.lapsed[name] = lease
+
+    def model_take_up(self, name: str, used: Used) -> ModelLease:
+        lease = self.lapsed.pop(name)
+        lease.nanos = max(0, max(lease.covered.nanos, used.nanos) - lease.charged.nanos)
+        tokens = max(0, max(lease.covered.tokens, used.tokens) - lease.charged.tokens)
+        lease.held = tokens
+        lease.tokens = [self.charge(self.tokens, lease.accounts, tokens, extra=True)]
+        lease.taken_up, lease.expires_us = True, self.now_us + TTL_US
+        self.live[name] = lease
+        return lease
+
+    def model_charge(self, lease: ModelLease, used: Used) -> None:
+        due = max(0, used.tokens - lease.charged.tokens)
         for account in lease.accounts:
             key = (account.name, lease.month)
-            self.spent[key] = self.spent.get(key, 0) + used.nanos
+            self.spent[key] = self.spent.get(key, 0) + max(0, used.nanos - lease.charged.nanos)
             if not used.counts and account.name in lease.requests:
                 lease.requests[account.name].amount = 0
             charges = [takes[account.name] for takes in lease.tokens if account.name in takes]
-            unused = sum(charge.amount for charge in charges) - used.tokens
+            unused = sum(charge.amount for charge in charges) - due
             for charge in reversed(charges):
                 back = min(max(0, unused), charge.amount)
                 charge.amount -= back
                 unused -= back
-            if charges and unused < 0:
+            if account.name in self.tokens and unused < 0:
                 self.tokens[account.name].all.append(Charge(self.now_us, -unused, extra=True))
 
     def counted(self) -> list[object]:
@@ -247,7 +296,8 @@ class LedgerMachine(RuleBasedStateMachine):
         for account in ACCOUNTS:
             under = [lease for lease in self.live.values() if account in lease.accounts]
             assert self.ledger.outstanding(account.name) == len(under)
-            assert account.limits.concurrent_requests is None or len(under) <= account.limits.concurrent_requests
+            acquired = [lease for lease in under if not lease.taken_up]
+            assert account.limits.concurrent_requests is None or len(acquired) <= account.limits.concurrent_requests
             counters = self.ledger.counters(account.name)
             if counters is None:
                 continue
@@ -267,9 +317,10 @@ class LedgerMachine(RuleBasedStateMachine):
                     assert bucket.drawn_at(self.now_us) == charges.drawn_at(self.now_us)
 
     def teardown(self) -> None:
-        for name in list(self.live):
-            assert self.ledger.settle(name, self.live[name].seen, self.now_us)
-            self.model_settle(name, self.live[name].seen)
+        for name in [*self.live, *self.lapsed]:
+            lease = self.live.pop(name, None) or self.lapsed.pop(name)
+            assert self.ledger.settle(name, lease.seen, self.now_us)
+            self.model_charge(lease, lease.seen)
         self.counts_are_those_of_the_live_leases()
         for account in ACCOUNTS:
             assert self.ledger.outstanding(account.name) == 0

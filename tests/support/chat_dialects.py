@@ -80,7 +80,7 @@ def request(**fields: object) -> ChatCompletionRequest:
 
 
 def plan(model: ModelFiles, **fields: object) -> ChatPlan:
-    return ChatDialect.of(model).plan(request(**fields))
+    return ChatDialect(model).plan(request(**fields))
 
 
 def prompt(model: ModelFiles, planned: ChatPlan) -> str:

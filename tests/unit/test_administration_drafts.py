@@ -83,3 +83,21 @@ def test_an_id_that_is_too_long_is_refused() -> None:
     with pytest.raises(InvalidRequest) as error:
         made(QUOTAS, fields(tenant="t", alias="ü" * 200), NOW)
     assert error.value.param == "alias"
+
+
+@pytest.mark.parametrize("kind", [QUOTAS, PRICES], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("amount", ["1_000", " 1", "\uff11"])
+def test_a_text_that_is_no_plain_number_is_no_amount(kind: Kind[Any], amount: str) -> None:
+    money = {"prompt_usd_per_million": 1, "output_usd_per_million": 1}
+    written: dict[str, Any] = {"tenant": "t"} if kind is QUOTAS else money
+    field = "monthly_budget_usd" if kind is QUOTAS else "cached_usd_per_million"
+    with pytest.raises(InvalidRequest, match=f"{field}: expected an amount") as error:
+        made(kind, fields(**written, **{field: amount}), NOW)
+    assert error.value.param == field
+
+
+def test_what_is_listed_twice_is_kept_once_in_its_order() -> None:
+    key, _ = made(KEYS, fields(tenant="t", scopes=["usage", "admin", "usage"], models=["b", "a", "b"]), NOW)
+    assert (key.scopes, key.models) == (("usage", "admin"), ("b", "a"))
+    key = draft(KEYS, merged(KEYS, key, fields(scopes=["admin", "admin"])), {"id": "k", "created_at": NOW, "hash": "0"})
+    assert key.scopes == ("admin",)

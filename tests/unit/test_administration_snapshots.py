@@ -42,8 +42,8 @@ class MemoryStore:
         return self.held
 
 
-def snapshots_over(store: MemoryStore, clock: ManualClock, **more: object) -> Snapshots:
-    return Snapshots(store, clock, 0.01, **more)  # type: ignore[arg-type]
+def snapshots_over(store: MemoryStore, clock: ManualClock) -> Snapshots:
+    return Snapshots(store, clock, 0.01)  # type: ignore[arg-type]
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -67,7 +67,8 @@ async def _contents_are_read_only_when_they_have_changed() -> None:
     store, clock = MemoryStore(contents(3, "a")), ManualClock()
     snapshots = snapshots_over(store, clock)
     assert snapshots.age_s == math.inf
-    first = await snapshots.load()
+    await snapshots.refresh()
+    first = snapshots.current
     await snapshots.refresh()
     assert (snapshots.current, store.contents_read) == (first, 1)
     store.held = contents(4, "a", "b")
@@ -83,7 +84,7 @@ def test_contents_are_read_only_when_they_have_changed() -> None:
 async def _the_last_snapshot_outlives_the_database() -> None:
     store, clock = MemoryStore(contents(1, "a")), ManualClock()
     snapshots = snapshots_over(store, clock)
-    await snapshots.load()
+    await snapshots.refresh()
     store.fault = StoreUnavailable("away")
     clock.advance(7)
     with pytest.raises(StoreUnavailable):
@@ -99,23 +100,21 @@ def test_the_last_snapshot_outlives_the_database() -> None:
     asyncio.run(_the_last_snapshot_outlives_the_database())
 
 
-async def _before_the_first_there_is_what_is_built_in() -> None:
+async def _before_the_first_there_is_none() -> None:
     store = MemoryStore(contents(0, "a"))
     store.fault = StoreUnavailable("away")
-    without = snapshots_over(store, ManualClock())
-    with pytest.raises(StoreUnavailable):
-        await without.load()
+    snapshots = snapshots_over(store, ManualClock())
+    with pytest.raises(StoreUnavailable, match="away"):
+        await snapshots.refresh()
     with pytest.raises(StoreUnavailable, match="could not be read"):
-        _ = without.current
-    built_in = snapshots_over(store, ManualClock(), built_in=contents(0, "default"))
-    assert built_in.current.directory.tenant("default") is not None
+        _ = snapshots.current
     store.fault = None
-    loaded = await built_in.load()
-    assert loaded.directory.tenant("a") is not None, "its number is that of what was built in"
+    await snapshots.refresh()
+    assert snapshots.current.directory.tenant("a") is not None
 
 
-def test_before_the_first_there_is_what_is_built_in() -> None:
-    asyncio.run(_before_the_first_there_is_what_is_built_in())
+def test_before_the_first_there_is_none() -> None:
+    asyncio.run(_before_the_first_there_is_none())
 
 
 @pytest.mark.parametrize("fault", [StoreUnavailable("away"), RuntimeError("nobody foresaw this")])
@@ -138,18 +137,3 @@ def test_the_loop_outlives_every_fault_and_tells_of_it_once(fault: Exception) ->
     with capture_logs() as logs:
         asyncio.run(outlive())
     assert [entry["log_level"] for entry in logs] == ["warning", "info"]
-
-
-def test_a_change_is_seen_at_once() -> None:
-    async def see() -> None:
-        store = MemoryStore(contents(1))
-        snapshots = Snapshots(store, ManualClock(), 3600.0)  # type: ignore[arg-type]
-        async with asyncio.TaskGroup() as tasks:
-            loop = tasks.create_task(snapshots.run())
-            await until(lambda: store.contents_read == 1)
-            store.held = contents(2)
-            snapshots.changed()
-            await until(lambda: snapshots.current.change == 2)
-            loop.cancel()
-
-    asyncio.run(see())

@@ -21,7 +21,7 @@ def test_no_more_than_so_many_at_once() -> None:
             inside -= 1
 
     async def run() -> None:
-        threads = Threads(2, 10.0)
+        threads = Threads(2, 10.0, "test")
         async with asyncio.TaskGroup() as group:
             for _ in range(50):
                 group.create_task(threads.run(call))
@@ -34,7 +34,7 @@ def test_whoever_waits_too_long_is_told_so() -> None:
     let_go = threading.Event()
 
     async def run() -> str:
-        threads = Threads(1, 0.02)
+        threads = Threads(1, 0.02, "test")
         first = asyncio.create_task(threads.run(lambda: let_go.wait(10)))
         await asyncio.sleep(0)
         try:
@@ -56,7 +56,7 @@ def test_a_cancelled_call_keeps_its_turn_until_it_has_ended() -> None:
         ended.set()
 
     async def run() -> bool:
-        threads = Threads(1, 10.0)
+        threads = Threads(1, 10.0, "test")
         first = asyncio.create_task(threads.run(call))
         await asyncio.sleep(0)
         await asyncio.sleep(0)

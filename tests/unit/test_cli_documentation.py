@@ -45,3 +45,12 @@ def test_help_imports_no_command() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout.splitlines()[-1] == "[] False False False"
+
+
+@pytest.mark.parametrize(
+    ("group", "name"), [*COMMANDS, ("apply", ""), ("engine", "serve"), ("serve", ""), ("doctor", "")]
+)
+def test_help_has_no_python_in_it(group: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    build_app()([group, *([name] if name else []), "--help"], result_action="return_value")
+    printed = capsys.readouterr().out
+    assert not [leak for leak in ("default: ()", "False", "True", "None", "where None") if leak in printed]

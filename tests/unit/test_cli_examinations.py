@@ -1,11 +1,14 @@
-"""What `forebay doctor` says of servers elsewhere."""
+"""What `forebay doctor` says of directories, of the port and of servers elsewhere."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from forebay.cli.examinations import Finding, servers, shared
+from forebay.cli.examinations import Finding, configuration, port, servers, shared
 from forebay.config.loading import load_config
 from tests.unit.test_fleet_upstream import Script, saying, server, whole
 
@@ -59,3 +62,48 @@ def test_each_server_that_gateways_share_is_looked_for(tmp_path: Path) -> None:
 
 def test_what_is_kept_here_needs_no_server(tmp_path: Path) -> None:
     assert asyncio.run(shared(load_config(None, {"HOME": str(tmp_path)}))) == []
+
+
+@asynccontextmanager
+async def listening(script: Script) -> AsyncGenerator[int]:
+    async with server(script) as endpoint:
+        yield urlsplit(endpoint.base_url).port or 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "said"),
+    [
+        (whole(b'{"status": "ready", "pools": {}}'), "ok", "a Forebay gateway listens there"),
+        (whole(b'{"status": "ready"}'), "wrong", "another program listens there"),
+        (whole(b"<html>"), "wrong", "another program listens there"),
+    ],
+)
+def test_what_listens_on_the_port_is_asked(tmp_path: Path, answer: bytes, verdict: str, said: str) -> None:
+    async def run() -> Finding:
+        async with listening(saying(answer)) as taken:
+            environment = {"HOME": str(tmp_path), "FOREBAY_GATEWAY__PORT": str(taken)}
+            return await port(load_config(None, environment))
+
+    found = asyncio.run(run())
+    assert (found.verdict, found.subject) == (verdict, "port")
+    assert said in found.text
+
+
+def data_findings(tmp_path: Path, database: str | None = None) -> dict[str, Finding]:
+    file = tmp_path / "forebay.toml"
+    storage = "" if database is None else f'[storage]\ndatabase = "sqlite:///{database}"\n'
+    file.write_text(f'data_dir = "data"\n{storage}')
+    return {found.subject: found for found in configuration(load_config(file, {"HOME": str(tmp_path)}))}
+
+
+def test_directories_are_tried(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    before = data_findings(tmp_path)
+    assert (before["data directory"].verdict, before["database"].verdict) == ("ok", "ok")
+    assert list(data.iterdir()) == []
+    # Nobody, root neither, can write there.
+    assert data_findings(tmp_path, "/proc/forebay.db")["database"].verdict == "wrong"
+    data.rmdir()
+    data.symlink_to("/proc")
+    assert data_findings(tmp_path)["data directory"].verdict == "wrong"

@@ -151,3 +151,20 @@ def test_a_price_that_has_begun_is_never_changed_nor_deleted() -> None:
     assert done(make_plan({"prices": [price(NOW + 5, "9")]}, there, now=NOW, prune=False)) == [
         ("change", "prices", f"chat * {NOW + 5}")
     ]
+
+
+def test_the_operator_s_own_tenant_is_never_pruned() -> None:
+    there = state(tenants=[tenant_row("default"), tenant_row("old")])
+    plan = make_plan({"tenants": []}, there, now=NOW, prune=True, own_tenant="default")
+    assert done(plan) == [("delete", "tenants", "old")]
+    assert len(plan.kept) == 1
+    assert "tenant default (default): it is the operator's own" in plan.kept[0]
+
+
+def test_a_new_key_that_has_expired_is_a_problem() -> None:
+    declared = {
+        "tenants": [fields("tenants", id="acme")],
+        "keys": [fields("keys", tenant="acme", name="k", expires_at=NOW)],
+    }
+    (problem,) = make_plan(declared, EMPTY, now=NOW, prune=False).problems
+    assert problem.startswith("keys[0].expires_at: 1970-01-01 00:16:40 is past")

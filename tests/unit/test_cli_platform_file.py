@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from forebay.cli.admin.known_names import KnownNames, name_problems
+from forebay.cli.admin.plan import make_plan
 from forebay.cli.admin.platform_file import Declaration, parse_platform, read_platform_file
+from forebay.cli.admin.sections import SECTIONS
+from forebay.config.loading import load_config
 from forebay.core.errors import ConfigurationError
 
 
@@ -105,7 +109,7 @@ def test_a_prompt_s_text_may_be_in_a_file_beside(tmp_path: Path) -> None:
         ("a: \x07", "platform.yaml: not valid YAML"),
         ("", "expected sections"),
         ("- a", "expected sections"),
-        ("[" * 5000, "nested too deeply"),
+        ("[" * 1000, "nested too deeply"),
         ("x: &x [*x]\ntenants: *x", "tenants[0]: expected fields"),
     ],
 )
@@ -115,3 +119,20 @@ def test_what_is_wrong_is_told_with_its_place(text: str, said: str) -> None:
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
     assert len(problems("tenants: [{id: a, x: 1, disabled: no-way}]\nquota: []")) == 3
+
+
+def test_the_document_s_example_is_for_the_default_configuration() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    example = text.partition("```yaml\n")[2].partition("```")[0]
+    declared = parsed(example)
+    config = load_config(None, {}).config
+    plan = make_plan(declared, dict.fromkeys(SECTIONS, ()), now=0.0, prune=False)
+    assert not plan.problems
+    assert list(name_problems(plan, declared, KnownNames(config.resolved_aliases(), config.pools))) == []
+
+
+def test_what_may_stand_there_is_told() -> None:
+    (problem,) = problems("tenants: [{id: acme, default_class: urgent}]")
+    assert problem.endswith("'urgent'; give one of: interactive, standard, batch.")
+    (problem,) = problems("tenants: [{id: a b}]")
+    assert problem.endswith("expected letters, digits, . _ -, at most 64, the first a letter or digit.")

@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from forebay.cli.admin.inputs import duration_s, month_bounds, shown_time, tags_of, unix_time
+from forebay.cli.admin.inputs import duration_s, shown_time, tags_of, unix_time
 from forebay.cli.admin.tables import Column, amount, layout, limit, money, print_record, print_table
-from forebay.cli.admin.usage_table import usage_table
+from forebay.cli.admin.usage_table import shown_usd, usage_table
 from forebay.core.errors import InvalidRequest
 
 
@@ -78,8 +78,7 @@ def test_times() -> None:
             unix_time(wrong, "--from")
 
 
-def test_months_and_durations_and_tags() -> None:
-    assert month_bounds("2026-12", "--month") == ("2026-12-01", "2027-01-01")
+def test_durations_and_tags() -> None:
     assert [duration_s(text, "-") for text in ("90", "90s", "1.5m", "24h", "7d")] == [90, 90, 90, 86400, 604800]
     assert tags_of(["a=1", "b=x=y", "c="], "--tag") == {"a": "1", "b": "x=y", "c": ""}
     with pytest.raises(InvalidRequest, match="given twice"):
@@ -92,3 +91,19 @@ def test_what_a_million_tokens_came_to() -> None:
     assert (known["usd_per_million_prompt"], known["usd_per_million_output"]) == ("0.003333333", None)
     unknown = usage_table({"group_by": [], "data": [], "total": figures}).total
     assert (unknown["cost_usd"], unknown["prompt_usd"], unknown["usd_per_million_prompt"]) == ("0.00000001", None, None)
+
+
+def test_an_amount_is_never_shown_as_nothing() -> None:
+    assert [shown_usd(usd) for usd in ("0", "0.00001234", "0.0001", "0.49104", "-0.000000001")] == [
+        "0.0000",
+        "0.00001234",
+        "0.0001",
+        "0.4910",
+        "-0.000000001",
+    ]
+
+
+def test_a_duration_may_have_a_most() -> None:
+    assert duration_s("30d", "--overlap", 30) == 30 * 86400
+    with pytest.raises(InvalidRequest, match="--overlap: expected at most 30d, got 60d"):
+        duration_s("60d", "--overlap", 30)

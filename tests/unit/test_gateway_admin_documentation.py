@@ -12,7 +12,6 @@ from forebay.administration.drafts import writable
 from forebay.administration.kinds import KINDS, Kind
 from forebay.administration.store import AuditEntry
 from forebay.api.usage import FILTERS, GROUPS
-from forebay.gateway.admin.resources import filters_of
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "admin.md"
 
@@ -48,7 +47,7 @@ def test_what_is_required_is_said_to_be(kind: Kind[Any]) -> None:
 
 def test_the_filters_of_lists() -> None:
     said = {name for names, _ in rows("Lists") for name in names} - {"limit", "after"}
-    assert said == {name for kind in KINDS for name in filters_of(kind)}
+    assert said == {name for kind in KINDS for name in kind.filters}
 
 
 def test_the_audit_logs_fields() -> None:

@@ -1,10 +1,6 @@
-"""Months and closing: no store in sight."""
+"""Closing: no store in sight."""
 
-import pytest
-
-from forebay.core.errors import InvalidRequest
 from forebay.metering.closing import closed, recovered
-from forebay.metering.months import day_of, month_bounds, month_of
 from forebay.metering.usage import OpenedUsage, TokenUsage
 
 MIDNIGHT = 1_764_547_200.0
@@ -35,21 +31,6 @@ OPENED = OpenedUsage(
 
 def used(prompt: int, cached: int, output: int) -> TokenUsage:
     return TokenUsage(prompt_tokens=prompt, cached_tokens=cached, output_tokens=output)
-
-
-def test_a_month_begins_and_ends_at_midnight_utc():
-    assert month_bounds("2025-12") == (MIDNIGHT, MIDNIGHT + 31 * 86400)
-    assert month_bounds("2024-02")[1] - month_bounds("2024-02")[0] == 29 * 86400
-    assert (month_of(MIDNIGHT), day_of(MIDNIGHT)) == ("2025-12", "2025-12-01")
-    assert (month_of(MIDNIGHT - 1), day_of(MIDNIGHT - 1)) == ("2025-11", "2025-11-30")
-
-
-@pytest.mark.parametrize(
-    "wrong", ["2025-13", "2025-00", "2025-1", "", "0001-01", "9999-12", "２０２５-12", "2025-12\n"]
-)
-def test_what_is_no_month_is_refused(wrong: str):
-    with pytest.raises(InvalidRequest, match="such as 2026-11"):
-        month_bounds(wrong)
 
 
 def test_a_closed_record_carries_all_of_the_opened_and_its_cost():

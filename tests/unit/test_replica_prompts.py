@@ -36,7 +36,7 @@ def prompts_of(model: ModelFiles, max_model_len: int = 8192) -> Prompts:
 def written(model: ModelFiles, template: str, messages: str, rendering: Rendering) -> Prompt:
     own = replace(model, chat_template=ChatTemplate(template, bos_token="", eos_token="<|im_end|>"))
     asked = decode(f'{{"model": "m", "messages": {messages}}}'.encode(), ChatCompletionRequest)
-    plan = ChatDialect.of(own).plan(asked)
+    plan = ChatDialect(own).plan(asked)
     return asyncio.run(prompts_of(own).of_chat(plan.chat, rendering, request_bytes=len(messages)))
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from forebay.serving.budget_seeding import AGAIN_S, BudgetSeeding
+from forebay.metering.report import Spent
+from forebay.serving.budget_seeding import AGAIN_S, BudgetSeeding, spent_under
 from forebay.storage.counters.memory import MemoryReservations
 from forebay.tenancy.reservation.lease import Ask, Granted, Refused
 from forebay.tenancy.reservation.limits import Account, Limits
@@ -39,7 +40,7 @@ class Bench:
         self.seeding = BudgetSeeding(lambda: [TEAM], self.spent, self.counters, lambda: self.now)
 
     def empty(self) -> MemoryReservations:
-        return MemoryReservations(lambda: 0, lambda: self.now, 15.0)
+        return MemoryReservations(lambda: 0, lambda: self.now)
 
     async def spent(self, month: str) -> Sequence[Row]:
         assert month == "2025-11"
@@ -62,6 +63,21 @@ class Bench:
         outcome = asyncio.run(self.counters.acquire(ask))
         assert isinstance(outcome, Granted | Refused)
         return outcome.output_tokens if isinstance(outcome, Granted) else outcome.available
+
+
+def test_a_budget_is_of_what_its_quota_is_for() -> None:
+    rows = [
+        Spent(tenant=tenant, alias=alias, key=key, nanos=nanos)
+        for tenant, alias, key, nanos in (
+            ("team", "chat", "key-1", 1),
+            ("team", "chat", "key-2", 10),
+            ("team", "code", "key-1", 100),
+            ("other", "chat", "key-1", 1000),
+        )
+    ]
+    assert spent_under(Quota(id="q", tenant="team"), rows) == 111
+    assert spent_under(Quota(id="q", tenant="team", alias="chat"), rows) == 11
+    assert spent_under(Quota(id="q", tenant="team", key="key-1"), rows) == 101
 
 
 def test_a_budget_begins_with_what_the_books_say() -> None:

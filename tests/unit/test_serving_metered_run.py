@@ -1,111 +1,31 @@
-"""A run ends once, also where its end is cut off by a client that leaves."""
+"""A run ends once, also where its end is cut off by a client that leaves; what it holds, shows and is billed."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import replace
 
-from forebay.administration.snapshot import PlatformSnapshot
-from forebay.core.clock import ManualClock
-from forebay.fleet.pool import Pool
-from forebay.metering.pricing import Price, PriceBook
-from forebay.metering.usage import OpenedUsage, TokenUsage, UsageRecord, UsageStatus
-from forebay.prompting.counting import PromptCount
-from forebay.serving.admission import Admission
-from forebay.serving.metered_run import Books, Ending, MeteredRun
-from forebay.serving.request import InferenceRequest, Route
-from forebay.storage.counters.memory import MemoryReservations
-from forebay.tenancy.directory import Directory
-from forebay.tenancy.principal import Principal
-from forebay.tenancy.reservation.expected import OutputLengths
-from forebay.tenancy.reservation.heartbeat import Heartbeat
-from forebay.tenancy.reservation.lease import Used
-from forebay.tenancy.resources import Quota, Tenant
+import pytest
 
-USED = TokenUsage(prompt_tokens=10, cached_tokens=0, output_tokens=5)
-OTHER = TokenUsage(prompt_tokens=10, cached_tokens=0, output_tokens=99)
-REQUEST = InferenceRequest(
-    id="r1",
-    request_id="mine",
-    entrance="chat/completions",
-    route="chat/completions",
-    alias="chat",
-    stream=False,
-    body=b'{"max_tokens": 50}',
-    principal=Principal(
-        tenant_id="team",
-        key_id="k",
-        scopes=frozenset({"inference"}),
-        default_class="standard",
-        allowed_classes=frozenset({"standard"}),
-    ),
-    priority="standard",
-    arrived=0.0,
-)
-CONFIGURED = PlatformSnapshot(
-    change=1,
-    directory=Directory([Tenant(id="team")], (), [Quota(id="team", tenant="team", concurrent_requests=1)]),
-    prices=PriceBook(
-        [Price(id="p1", prompt_usd_per_million=Decimal(1), output_usd_per_million=Decimal(2), effective_from=0.0)]
-    ),
-    prompts=(),
-)
+from forebay.metering.usage import TokenUsage, UsageStatus
+from forebay.serving.metered_run import Ending
+from forebay.serving.request import Repeat
+from forebay.tenancy.reservation.lease import UNUSED, Used
+from forebay.tenancy.resources import Quota
+from tests.support.metered import REQUEST, Bench, Reservations, asked, lease, used
+
+ONE_AT_ONCE = Quota(id="team", tenant="team", concurrent_requests=1)
+USED, OTHER = used(5), used(99)
 
 
-class TenTokens:
-    """Counts every prompt as ten."""
-
-    async def count(self, route: Route, body: bytes, platform_prompts: Sequence[str]) -> PromptCount:
-        return PromptCount(tokens=10, public_prefix_tokens=0, prompts=1, exact=True)
-
-
-class SlowReservations(MemoryReservations):
-    """Counters whose first settlement takes until it is let go."""
+class SlowReservations(Reservations):
+    """Counters whose settlements take until they are let go."""
 
     def __init__(self) -> None:
-        super().__init__(lambda: 0, lambda: 0.0, 15.0)
+        super().__init__()
         self.slow = asyncio.Event()
-        self.settled: list[Used] = []
 
     async def settle(self, lease_id: str, used: Used) -> bool:
         await self.slow.wait()
-        self.settled.append(used)
         return await super().settle(lease_id, used)
-
-
-@dataclass
-class Desk:
-    """Stands in for the log and for an observer."""
-
-    closed: list[UsageRecord] = field(default_factory=list[UsageRecord])
-    told: list[UsageRecord | None] = field(default_factory=list[UsageRecord | None])
-
-    async def open(self, opened: OpenedUsage) -> None:
-        pass
-
-    def seen(self, id_: str, tokens: TokenUsage, replica: str) -> None:
-        pass
-
-    async def close(self, record: UsageRecord) -> None:
-        self.closed.append(record)
-
-    async def ended(self, request: InferenceRequest, record: UsageRecord | None) -> None:
-        self.told.append(record)
-
-
-def run_of(desk: Desk, reservations: SlowReservations) -> MeteredRun:
-    lengths = OutputLengths(16)
-    books = Books(
-        admission=Admission(lambda: CONFIGURED, {"pool": TenTokens()}, reservations, lengths, lambda: 0.0),
-        reservations=reservations,
-        heartbeat=Heartbeat(reservations, 5.0),
-        log=desk,
-        lengths=lengths,
-        observers=(desk,),
-        clock=ManualClock(),
-        unix_time=lambda: 0.0,
-    )
-    return MeteredRun(REQUEST, Pool("pool", (), exact_fields=True), "model@1", books)
 
 
 def ending(tokens: TokenUsage = USED, status: UsageStatus = "completed") -> Ending:
@@ -114,8 +34,9 @@ def ending(tokens: TokenUsage = USED, status: UsageStatus = "completed") -> Endi
 
 def test_an_end_that_was_cut_off_goes_on_where_it_was() -> None:
     async def scenario() -> None:
-        desk, reservations = Desk(), SlowReservations()
-        run = run_of(desk, reservations)
+        reservations = SlowReservations()
+        bench = Bench(ONE_AT_ONCE, reservations=reservations)
+        run, desk = bench.run(), bench.desk
         await run.begin()
         first = asyncio.create_task(run.end(ending()))
         await asyncio.sleep(0)
@@ -135,9 +56,8 @@ def test_an_end_that_was_cut_off_goes_on_where_it_was() -> None:
 
 def test_it_is_settled_and_closed_once() -> None:
     async def scenario() -> None:
-        desk, reservations = Desk(), SlowReservations()
-        reservations.slow.set()
-        run = run_of(desk, reservations)
+        bench = Bench(ONE_AT_ONCE)
+        run, desk, reservations = bench.run(), bench.desk, bench.reservations
         await run.begin()
         await run.end(ending())
         await run.end(ending(OTHER))
@@ -150,13 +70,112 @@ def test_it_is_settled_and_closed_once() -> None:
 
 def test_what_was_turned_away_costs_nothing() -> None:
     async def scenario() -> None:
-        desk, reservations = Desk(), SlowReservations()
-        reservations.slow.set()
-        run = run_of(desk, reservations)
+        bench = Bench(ONE_AT_ONCE)
+        run, desk, reservations = bench.run(), bench.desk, bench.reservations
         await run.begin()
         await run.turn_away(503)
-        assert reservations.settled == [Used(tokens=0, nanos=0, counts=False)]
+        assert reservations.settled == [UNUSED]
         assert [(record.status, record.cost_nanos) for record in desk.closed] == [("failed", 0)]
         assert desk.told == [None]
+
+    asyncio.run(scenario())
+
+
+def test_more_is_taken_by_halves_and_only_where_it_is_lacking() -> None:
+    async def scenario() -> None:
+        bench = Bench(Quota(id="team", tenant="team", tokens_per_minute=10 + 16 + 8 + 5))
+        run = bench.run(asked({}, stream=True))
+        assert (await run.begin()).granted.output_tokens == 16
+        assert await run.covers(17)
+        # Of the 13 left it took the half of what it held, 8.
+        assert await bench.reservations.extend("r1", bench.books.admission.accounts(run.request), 6, 6) == 0
+        assert await run.covers(24)
+        assert await run.covers(29)
+        assert not await run.covers(30)
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_taken_for_what_it_holds() -> None:
+    async def scenario() -> None:
+        bench = Bench(Quota(id="team", tenant="team", tokens_per_minute=10 + 16 + 9))
+        run = bench.run(asked({}, stream=True))
+        await run.begin()
+        assert await run.covers(16)
+        assert await bench.reservations.extend("r1", bench.books.admission.accounts(run.request), 9, 9) == 9
+
+    asyncio.run(scenario())
+
+
+def test_what_it_has_used_so_far_is_told_while_it_lives_and_not_after() -> None:
+    async def scenario() -> None:
+        bench = Bench(ONE_AT_ONCE)
+        run = bench.run()
+        await run.begin()
+        run.dispatched(lease())
+        run.progress(used(3))
+        await bench.heartbeat.beat()
+        await run.end(ending())
+        await bench.heartbeat.beat()
+        assert bench.reservations.renewed == [{"r1": Used(tokens=13, nanos=16_000)}, {}]
+
+    asyncio.run(scenario())
+
+
+def test_times_are_from_arrival_and_between_tokens() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        run = bench.run(replace(REQUEST, arrived=bench.clock.now()))
+        await run.begin()
+        bench.clock.advance(1)
+        run.dispatched(lease())
+        for output in (0, 1, 3):
+            bench.clock.advance(2)
+            run.progress(used(output))
+        await run.end(ending(used(3)))
+        (record,) = bench.desk.closed
+        assert (record.queue_wait_s, record.ttft_s, record.tpot_s) == (1, 5, 1)
+        assert record.replica == "pool-0"
+
+    asyncio.run(scenario())
+
+
+def test_what_came_back_ran_nowhere() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        run = bench.run(replace(REQUEST, repeat=Repeat("digest", "print")))
+        await run.begin()
+        run.dispatched(lease())
+        run.came_back()
+        assert run.endpoint is None
+        await run.turn_away(503)
+        (record,) = bench.desk.closed
+        assert (record.replica, record.queue_wait_s, record.idempotency_hash) == (None, None, "digest")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("status", "learned"), [("completed", 64), ("stopped", 16), ("client_left", 16)])
+def test_only_what_ended_by_itself_says_how_long_answers_are(status: UsageStatus, learned: int) -> None:
+    async def scenario() -> int:
+        bench = Bench()
+        for number in range(20):
+            run = bench.run(asked({"n": 2}, id=f"r{number}"))
+            await run.begin()
+            await run.end(ending(used(128), status))
+        return bench.lengths.p95("team/chat")
+
+    assert asyncio.run(scenario()) == learned
+
+
+def test_what_was_refused_holds_nothing_and_is_not_written_down() -> None:
+    async def scenario() -> None:
+        bench = Bench(Quota(id="team", tenant="team", tokens_per_minute=1))
+        run = bench.run()
+        with pytest.raises(Exception, match="may take 60 tokens"):
+            await run.begin()
+        await run.turn_away(429)
+        assert (bench.desk.closed, bench.desk.told, bench.reservations.settled) == ([], [None], [UNUSED])
+        assert run.headers == {}
 
     asyncio.run(scenario())

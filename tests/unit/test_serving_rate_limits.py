@@ -84,7 +84,8 @@ def test_a_refusal_that_time_mends_says_when() -> None:
 
 
 def test_a_slot_is_worth_a_second_try_soon() -> None:
-    assert headers(refused("concurrency", retry_after_s=None))["x-should-retry"] == "true"
+    told = headers(refused("concurrency", retry_after_s=None))
+    assert (told["x-should-retry"], told["Retry-After"]) == ("true", "1")
 
 
 @pytest.mark.parametrize("kind", ["tokens", "requests", "concurrency"])
@@ -96,3 +97,7 @@ def test_what_can_never_be_let_in_is_not_to_be_tried_again(kind: str) -> None:
 
 def test_a_budget_does_not_come_back_by_trying() -> None:
     assert headers(refused("budget"))["x-should-retry"] == "false"
+
+
+def test_small_amounts_are_told_without_an_exponent() -> None:
+    assert "0.00000005 USD; of the 0.0000001 USD" in refused("budget").detail

@@ -1,7 +1,7 @@
 """What becomes of the requests of a process that has died."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -10,6 +10,7 @@ from forebay.fleet.replica import Endpoint
 from forebay.metering.pricing import cost_nanos
 from forebay.metering.usage import OpenedUsage, TokenUsage, UsageRecord
 from forebay.serving.recovery import Recovery
+from forebay.serving.repeat_book import FirstRequest
 from forebay.serving.repeat_notes import RepeatNotes
 from forebay.storage.counters.memory import MemoryReservations
 from forebay.storage.counters.repeats import MemoryRepeats
@@ -58,19 +59,30 @@ class GoneReservations(MemoryReservations):
         raise StoreUnavailable("gone")
 
 
-def recover(log: DeadLog, teller: Teller, reservations: MemoryReservations) -> int:
-    """Once; how often it was told that the books have more."""
-    told: list[None] = []
+def recovery_of(
+    log: DeadLog,
+    teller: Teller,
+    reservations: MemoryReservations,
+    *,
+    repeats: MemoryRepeats | None = None,
+    closed_some: Callable[[], None] = lambda: None,
+) -> Recovery:
     endpoint = Endpoint("http://h/v1", "m", None, takes_priority=True, health_url="http://h/health", tells_usage=True)
-    recovery = Recovery(
+    return Recovery(
         log,
         teller,
         endpoints={POOL: endpoint},
         unix_time=lambda: NOON + 60,
-        notes=RepeatNotes(MemoryRepeats(lambda: NOON), 60.0),
+        notes=RepeatNotes(repeats or MemoryRepeats(lambda: NOON), 60.0),
         reservations=reservations,
-        closed_some=lambda: told.append(None),
+        closed_some=closed_some,
     )
+
+
+def recover(log: DeadLog, teller: Teller, reservations: MemoryReservations) -> int:
+    """Once; how often it was told that the books have more."""
+    told: list[None] = []
+    recovery = recovery_of(log, teller, reservations, closed_some=lambda: told.append(None))
 
     async def a_moment() -> None:
         with suppress(TimeoutError):
@@ -82,7 +94,7 @@ def recover(log: DeadLog, teller: Teller, reservations: MemoryReservations) -> i
 
 
 def counters(kind: type[MemoryReservations] = MemoryReservations) -> MemoryReservations:
-    return kind(lambda: 0, lambda: NOON, 15.0)
+    return kind(lambda: 0, lambda: NOON)
 
 
 def left(usage: OpenedUsage) -> Unfinished:
@@ -115,6 +127,27 @@ def test_the_books_are_closed_though_the_counters_are_gone() -> None:
     log = DeadLog([left(opened("r1")), left(opened("r2"))])
     recover(log, Teller(FINAL), counters(GoneReservations))
     assert [record.id for record in log.closed] == ["r1", "r2"]
+
+
+def test_what_had_an_idempotency_key_is_not_run_again() -> None:
+    usage = opened("r1", idempotency_hash="digest")
+    repeats = MemoryRepeats(lambda: NOON)
+    recovery = recovery_of(DeadLog([left(usage)]), Teller(FINAL), counters(), repeats=repeats)
+
+    async def state() -> str:
+        first = FirstRequest(request_id="again", fingerprint="", state="running", alive_until=0.0)
+        found = await repeats.claim("digest", first, 60.0)
+        return "free" if found is None else found.state
+
+    async def adopt_and_run() -> tuple[str, str]:
+        await recovery.adopt()
+        before = await state()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await recovery.run()
+        return before, await state()
+
+    assert asyncio.run(adopt_and_run()) == ("running", "ended")
 
 
 def test_nothing_is_told_where_nothing_was_left() -> None:

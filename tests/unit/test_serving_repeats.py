@@ -1,13 +1,18 @@
 """One request a key, whoever asks, leaves and comes back; the book's own answers may be late or lost."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
-from forebay.core.errors import RequestRepeated, StoreUnavailable, TokenRateExceeded
+from forebay.core.errors import (
+    CapacityUnavailable,
+    RequestRepeated,
+    StoreUnavailable,
+    TokenRateExceeded,
+)
 from forebay.fleet.pool import Pool
 from forebay.serving.repeat_book import FirstRequest
 from forebay.serving.repeats import REPLAYED_HEADER, Repeats
@@ -64,12 +69,14 @@ class Runs:
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.begun = 0
+        self.has_begun = asyncio.Event()
         self.ended = 0
         self.refuse = False
 
     @asynccontextmanager
     async def serve(self, request: InferenceRequest, pool: Pool) -> AsyncGenerator[Said]:
         self.begun += 1
+        self.has_begun.set()
         if self.refuse:
             raise TokenRateExceeded("no", retry_after_s=2.0, headers={"a": "b"})
         try:
@@ -85,6 +92,18 @@ class SlowBook(MemoryRepeats):
         found = await super().claim(digest, first, ttl_s)
         await asyncio.sleep(0.01)
         return found
+
+
+class ClaimedBook(MemoryRepeats):
+    """Tells when it was asked."""
+
+    def __init__(self, unix_time: Callable[[], float]) -> None:
+        super().__init__(unix_time)
+        self.claimed = asyncio.Event()
+
+    async def claim(self, digest: str, first: FirstRequest, ttl_s: float) -> FirstRequest | None:
+        self.claimed.set()
+        return await super().claim(digest, first, ttl_s)
 
 
 class ForgetfulBook(MemoryRepeats):
@@ -259,9 +278,38 @@ def test_stopping_ends_what_runs() -> None:
         repeats = repeats_of(runs)
         async with repeats.running():
             asking = asyncio.create_task(streamed(repeats, asked(stream=True)))
-            await asyncio.sleep(0.05)
+            await runs.has_begun.wait()
         (told,) = await asyncio.gather(asking, return_exceptions=True)
-        assert type(told).__name__ == "InternalError"
+        assert isinstance(told, CapacityUnavailable)
         assert (runs.begun, runs.ended) == (1, 1)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_stopping_ends_a_run_however_far_it_has_come(steps: int) -> None:
+    async def run() -> None:
+        runs, book = Runs(), ClaimedBook(lambda: NOW)
+        repeats = repeats_of(runs, book)
+        async with repeats.running():
+            asking = asyncio.create_task(streamed(repeats, asked(stream=True)))
+            await book.claimed.wait()
+            for _ in range(steps):
+                await asyncio.sleep(0)
+        (told,) = await asyncio.gather(asking, return_exceptions=True)
+        assert isinstance(told, CapacityUnavailable)
+        assert runs.begun == runs.ended
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+
+
+def test_no_answer_is_kept_of_a_tenant_that_has_not_opted_in_to_that() -> None:
+    async def run() -> None:
+        runs, shelf, book = Runs(), Shelf(), MemoryRepeats(lambda: NOW)
+        runs.gate.set()
+        repeats = repeats_of(runs, book, shelf)
+        async with repeats.running():
+            assert await streamed(repeats, asked(stream=True)) == b"ab"
+        assert shelf.kept == {}
 
     asyncio.run(run())

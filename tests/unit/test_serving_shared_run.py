@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from forebay.core.errors import UpstreamFailed
+from forebay.core.errors import CapacityUnavailable, UpstreamFailed
 from forebay.serving.shared_run import SharedRun
 
 LINGER_S = 0.02
@@ -128,5 +128,19 @@ def test_a_whole_answer_is_one_part() -> None:
         with run.reading() as answer:
             await run.run_while_read(10)
             assert await answer.whole() == b"whole"
+
+    asyncio.run(main())
+
+
+def test_one_that_is_stopped_before_it_begins_is_over_at_once() -> None:
+    async def main() -> None:
+        said = Counting(2)
+        run = SharedRun(said.serve, stream=True)
+        run.stop()
+        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+            tasks.create_task(run.run_while_read(10))
+            with run.reading() as answer, pytest.raises(CapacityUnavailable, match="has stopped"):
+                await answer.begun()
+        assert run.answer is None
 
     asyncio.run(main())

@@ -60,6 +60,21 @@ def test_the_alias_takes_the_place_of_the_replica_s_name() -> None:
     assert {event["model"] for event in events(StreamMeter("chat", "all").feed(STREAM)) if event} == {"chat"}
 
 
+@pytest.mark.parametrize("cut", [1, 2, 7, 64])
+def test_all_events_bear_the_alias_however_the_bytes_come(cut: int) -> None:
+    meter = StreamMeter("ours/é", "all")
+    told = b"".join(meter.feed(STREAM[at : at + cut]) for at in range(0, len(STREAM), cut))
+    assert [event and event["model"] for event in events(told)] == ["ours/é"] * 3 + [None]
+
+
+def test_a_text_completion_that_is_stopped_ends_as_one() -> None:
+    meter = StreamMeter(None, "none")
+    meter.feed(chunk("a").replace(b"chat.completion.chunk", b"text_completion") + chunk(usage=(5, 0, 1)))
+    end, done = events(meter.stopped(1))
+    assert (end["id"], end["choices"], done) == ("c-1", [{"index": 0, "text": "", "finish_reason": "length"}], None)
+    assert meter.ended
+
+
 def test_a_stream_that_is_stopped_ends_as_one_cut_for_length() -> None:
     meter = StreamMeter(None, "last")
     meter.feed(chunk("a", "b", usage=(5, 0, 2)) + chunk("c", finish="stop", usage=(5, 0, 3)))
@@ -71,6 +86,12 @@ def test_a_stream_that_is_stopped_ends_as_one_cut_for_length() -> None:
     ]
     assert all(each["id"] == "c-1" and each["object"] == "chat.completion.chunk" for each in choices)
     assert usage["usage"]["completion_tokens"] == 3
+
+
+def test_more_cached_than_prompt_tokens_are_not_believed() -> None:
+    meter = StreamMeter(None, "none")
+    meter.feed(chunk("a", usage=(5, 9, 1)))
+    assert meter.tokens == TokenUsage(prompt_tokens=5, cached_tokens=5, output_tokens=1)
 
 
 def test_an_error_in_the_stream_is_noticed_and_told() -> None:

@@ -47,6 +47,14 @@ def test_a_principal_is_its_key_s_and_its_tenant_s() -> None:
     )
 
 
+@pytest.mark.parametrize("opt_in", ["allow_fallback", "canary", "log_content", "replay_outputs"])
+def test_each_opt_in_is_the_tenant_s_and_no_other_comes_with_it(opt_in: str) -> None:
+    directory = Directory([Tenant(id="red", **{opt_in: True})], [key()])  # type: ignore[arg-type]
+    caller = directory.principal_of(key_hash("secret"), NOW)
+    told = {name: getattr(caller, name) for name in ("allow_fallback", "canary", "log_content", "replay_outputs")}
+    assert [name for name, opted_in in told.items() if opted_in] == [opt_in]
+
+
 def test_a_refusal_says_why() -> None:
     off = Tenant(id="off", disabled=True)
     directory = Directory(
@@ -102,9 +110,8 @@ def test_accounts_are_those_that_limit_the_request() -> None:
 def test_a_cap_alone_needs_no_account() -> None:
     directory = Directory([TENANT], [key()], [quota(max_tokens=9)])
     caller = directory.principal_of(key_hash("secret"), NOW)
-    assert not directory.has_quota(caller, "tiny")
     assert directory.accounts(caller, "tiny") == ()
-    assert Directory([TENANT], [key()], [quota("tiny", concurrent_requests=0)]).has_quota(caller, "tiny")
+    assert Directory([TENANT], [key()], [quota("tiny", concurrent_requests=0)]).accounts(caller, "tiny") != ()
 
 
 def test_the_least_cap_counts() -> None:

@@ -1,34 +1,53 @@
-"""Signs of life, over the real ledger in memory."""
+"""Signs of life, over the real ledger."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from forebay.core.errors import StoreUnavailable
-from forebay.storage.counters.memory import MemoryReservations
 from forebay.tenancy.reservation.heartbeat import BATCH, Heartbeat
-from forebay.tenancy.reservation.lease import Ask, Used
+from forebay.tenancy.reservation.lease import Ask, Granted, Refused, Used
+from forebay.tenancy.reservation.ledger import Ledger
 from forebay.tenancy.reservation.limits import Account, Limits
+from forebay.tenancy.reservation.month import Month
 
 TTL_S = 15
 SECOND = 1_000_000
 TEAM = Account("team", Limits(concurrent_requests=10_000, tokens_per_minute=60, token_burst=100))
 
 
-class Counters(MemoryReservations):
-    """Its time is told to it, and it can be unreachable."""
+class Counters:
+    """A `ReservationStore` whose leases expire. Its time is told to it, and it can be unreachable."""
 
     def __init__(self) -> None:
         self.now_us = 0
         self.reachable = True
         self.batches: list[int] = []
-        super().__init__(lambda: self.now_us, lambda: 0.0, TTL_S)
+        self._ledger = Ledger(TTL_S * SECOND)
 
     async def renew(self, seen: Mapping[str, Used]) -> None:
         if not self.reachable:
             raise StoreUnavailable("gone")
         self.batches.append(len(seen))
-        await super().renew(seen)
+        self._ledger.renew(seen, self.now_us)
+
+    async def acquire(self, ask: Ask) -> Granted | Refused:
+        return self._ledger.acquire(ask, self.now_us, Month("2026-11", 1))
+
+    async def extend(
+        self, lease_id: str, accounts: tuple[Account, ...], output_tokens_min: int, output_tokens_max: int
+    ) -> int:
+        return self._ledger.extend(lease_id, accounts, output_tokens_min, output_tokens_max, self.now_us)
+
+    async def settle(self, lease_id: str, used: Used) -> bool:
+        return self._ledger.settle(lease_id, used, self.now_us)
+
+    async def outstanding(self, accounts: Sequence[str]) -> Mapping[str, int]:
+        self._ledger.sweep(self.now_us)
+        return {account: self._ledger.outstanding(account) for account in accounts}
+
+    async def seed_spent(self, account: str, month: str, nanos: int) -> None:
+        self._ledger.seed_spent(account, month, nanos)
 
     async def open(self, lease: str) -> None:
         await self.acquire(

@@ -56,6 +56,16 @@ def test_an_account_is_forgotten_when_nothing_needs_to_be_known_of_it() -> None:
     assert ledger.counters("a") is None
 
 
+def test_an_account_is_not_forgotten_while_a_lease_under_it_is_remembered() -> None:
+    ledger = Ledger(TTL_US)
+    account = Account("a", Limits(tokens_per_minute=60, token_burst=10))
+    ledger.acquire(_ask("1", account, 10), 0, MONTH)
+    ledger.sweep(TTL_US)
+    ledger.forget_idle(TTL_US)
+    assert ledger.settle("1", Used(tokens=10, nanos=0), TTL_US)
+    assert not isinstance(ledger.acquire(_ask("2", account, 1), TTL_US, MONTH), Granted)
+
+
 def test_what_was_spent_is_not_forgotten() -> None:
     ledger = Ledger(TTL_US)
     account = Account("a", Limits(budget_nanos=100))

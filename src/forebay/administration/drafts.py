@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -11,7 +11,7 @@ from forebay.administration.kinds import KEYS, PRICES, QUOTAS, Kind
 from forebay.api.admin import Fields, read_fields, suggestion
 from forebay.api.decoding import bounded, decode
 from forebay.core.errors import InvalidRequest
-from forebay.core.money import nanos_of, usd_of
+from forebay.core.money import MoneyError, nanos_of, require_amount, usd_of
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -40,9 +40,10 @@ def draft(kind: Kind[R], fields: Fields, made: Mapping[str, Any]) -> R:
     """The resource of these fields, with those that the server has `made`. Raises InvalidRequest."""
     require_writable(kind, fields)
     written = {name: value for name, value in fields.items() if name in writable(kind)}
+    _require_amounts(kind, written)
     body = msgspec.json.encode({**written, **made})
     try:
-        return _with_plain_money(decode(body, kind.type))
+        return _plain(decode(body, kind.type))
     except InvalidRequest as error:
         raise _located(error, kind) from None
 
@@ -95,10 +96,28 @@ def _raw(value: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
-def _with_plain_money(value: R) -> R:
-    """Each amount in its shortest form, so that equal ones look equal."""
-    amounts = {name: amount for name in value.__struct_fields__ if isinstance(amount := getattr(value, name), Decimal)}
-    return msgspec.structs.replace(value, **{name: usd_of(nanos_of(amount)) for name, amount in amounts.items()})
+def _require_amounts(kind: Kind[Any], written: Fields) -> None:
+    """Raises InvalidRequest for a text that is none, which cannot be told any more once it is a number."""
+    for field in msgspec.structs.fields(kind.type):
+        if Decimal not in (field.type, *get_args(field.type)) or field.name not in written:
+            continue
+        text = decode(bytes(written[field.name]), object)
+        if isinstance(text, str):
+            try:
+                require_amount(text)
+            except MoneyError as error:
+                raise InvalidRequest(bounded(f"{field.name}: {error}."), param=field.name) from None
+
+
+def _plain(value: R) -> R:
+    """Each amount in its shortest form, so that equal ones look equal; what is listed twice once."""
+    plain: dict[str, Any] = {}
+    for name, field in msgspec.structs.asdict(value).items():
+        if isinstance(field, Decimal):
+            plain[name] = usd_of(nanos_of(field))
+        elif isinstance(field, tuple):
+            plain[name] = tuple(dict.fromkeys(field))
+    return msgspec.structs.replace(value, **plain)
 
 
 def _located(error: InvalidRequest, kind: Kind[Any]) -> InvalidRequest:

@@ -65,14 +65,8 @@ class Editor:
 
     def create(self, kind: Kind[Any], fields: Fields, edit: Edit) -> Written:
         """Raises InvalidRequest, Conflict."""
-        value, secret = made(kind, fields, edit.at)
-        check(value, None, store=self._store, known=edit.known, now=edit.at)
-        try:
-            stored = self._store.create(kind, value, actor=edit.actor, at=edit.at)
-        except ResourceNotFound as error:
-            # What it names was there when it was checked. That path, though, is there.
-            raise InvalidRequest(error.detail, param=error.param) from None
-        return Written(stored=stored, secret=secret, created=True)
+        value, secret = self._new(kind, fields, edit)
+        return self._insert(kind, value, secret, edit)
 
     def put(self, kind: Kind[Any], id_: str, fields: Fields, edit: Edit) -> Written:
         """Raises InvalidRequest, ResourceNotFound, PreconditionFailed, Conflict."""
@@ -84,9 +78,10 @@ class Editor:
             if current is not None:
                 return self._replace(kind, current, fields, edit)
             if kind.name not in PUT_CREATES:
-                raise _absent(kind, id_, f"POST /admin/v1/{kind.name} creates one")
+                raise absent(kind, id_, f"POST /admin/v1/{kind.name} creates one")
+            value, secret = self._new(kind, {**fields, "id": msgspec.Raw(msgspec.json.encode(id_))}, edit)
             try:
-                return self.create(kind, {**fields, "id": msgspec.Raw(msgspec.json.encode(id_))}, edit)
+                return self._insert(kind, value, secret, edit)
             except Conflict as error:
                 raise _Overtaken(error) from error
 
@@ -126,10 +121,23 @@ class Editor:
 
         return _until_settled(attempt)
 
+    def _new(self, kind: Kind[Any], fields: Fields, edit: Edit) -> tuple[Any, str | None]:
+        value, secret = made(kind, fields, edit.at)
+        check(value, None, store=self._store, known=edit.known, now=edit.at)
+        return value, secret
+
+    def _insert(self, kind: Kind[Any], value: Any, secret: str | None, edit: Edit) -> Written:
+        try:
+            stored = self._store.create(kind, value, actor=edit.actor, at=edit.at)
+        except ResourceNotFound as error:
+            # What it names was there when it was checked. That path, though, is there.
+            raise InvalidRequest(error.detail, param=error.param) from None
+        return Written(stored=stored, secret=secret, created=True)
+
     def _required(self, kind: Kind[Any], id_: str, condition: Condition) -> Stored[Any]:
         current = self._store.get(kind, id_)
         if current is None:
-            raise _absent(kind, id_, f"GET /admin/v1/{kind.name} lists them")
+            raise absent(kind, id_)
         condition.check(kind, id_, current)
         return current
 
@@ -184,5 +192,7 @@ def _require_future(value: Any, now: float) -> None:
         )
 
 
-def _absent(kind: Kind[Any], id_: str, hint: str) -> ResourceNotFound:
+def absent(kind: Kind[Any], id_: str, hint: str | None = None) -> ResourceNotFound:
+    """The error for an id that nothing has; the `hint` is to list what there is, where none is given."""
+    hint = hint or f"GET /admin/v1/{kind.name} lists them"
     return ResourceNotFound(f"There is no {kind.noun} {id_[:200]}; {hint}.", param="id")

@@ -10,6 +10,9 @@ from forebay.tenancy.resources import ApiKey, PlatformPrompt, Quota, Tenant
 
 R = TypeVar("R", bound=msgspec.Struct)
 
+FILTERS = ("tenant", "alias", "key", "model", "priority")
+"""The fields by which lists can be narrowed, where their kind has them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[R]):
@@ -21,6 +24,11 @@ class Kind(Generic[R]):
     noun: str
     type: type[R]
     secrets: frozenset[str] = frozenset()
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The fields by which a list of it can be narrowed."""
+        return tuple(name for name in FILTERS if name in self.type.__struct_fields__)
 
 
 TENANTS = Kind("tenants", "tenant", Tenant)

@@ -8,7 +8,7 @@ from forebay.administration.kinds import KEYS, TENANTS
 from forebay.administration.store import ConfigurationStore
 from forebay.api.admin import suggestion
 from forebay.api.decoding import bounded
-from forebay.core.errors import InvalidRequest
+from forebay.core.errors import Conflict, InvalidRequest
 from forebay.metering.pricing import ANY, Price
 from forebay.tenancy.principal import PRIORITY_NAMES
 from forebay.tenancy.resources import ApiKey, PlatformPrompt, Quota, Tenant
@@ -26,13 +26,15 @@ class Known:
 
 
 def check(value: Any, before: Any, *, store: ConfigurationStore, known: Known, now: float) -> None:
-    """Whether `value` may take the place of `before` (None: nothing was there). Raises InvalidRequest.
+    """Whether `value` may take the place of `before` (None: nothing was there). Raises InvalidRequest, Conflict.
 
     Names that were there before may stay even where they are not known any more: disabling a key must not fail for it.
     """
     match value:
         case Tenant():
             _check_classes(value)
+            if before is None:
+                _require_first(value.id, store)
         case ApiKey():
             _check_key(value, before, store, known, now)
         case Quota():
@@ -53,6 +55,16 @@ def _check_classes(tenant: Tenant) -> None:
             f"default_class: {tenant.default_class} is above the tenant's highest_class, {tenant.highest_class}; lower "
             "the one or raise the other.",
             param="default_class",
+        )
+
+
+def _require_first(tenant: str, store: ConfigurationStore) -> None:
+    """What a tenant leaves goes by its id: its usage, its answers for repeats, its blocks in the prefix cache."""
+    # The audit log is read first: whoever is in it and is not there afterwards is gone, and not just being made.
+    if store.audit(before=None, limit=1, where={"kind": TENANTS.name, "id": tenant}) and not store.get(TENANTS, tenant):
+        raise Conflict(
+            f"There was a tenant {tenant} before, and what it used is kept under that id; choose another id.",
+            param="id",
         )
 
 

@@ -12,6 +12,8 @@ from forebay.tenancy.resources import ApiKey, PlatformPrompt, Quota, Tenant
 R = TypeVar("R", bound=msgspec.Struct)
 
 AuditAction = Literal["create", "replace", "delete", "rotate"]
+AUDIT_FILTERS = ("kind", "id", "actor")
+"""The fields by which the audit log can be narrowed."""
 
 
 class Stored(msgspec.Struct, Generic[R], frozen=True):
@@ -63,8 +65,8 @@ class ConfigurationStore(Protocol):
     def get(self, kind: Kind[R], id_: str) -> Stored[R] | None: ...
 
     def page(self, kind: Kind[R], *, after: str | None, limit: int, where: Mapping[str, str]) -> Sequence[Stored[R]]:
-        """In the order of ids, those beyond `after`, `limit` at most. `where` is field → exact value, of `tenant`,
-        `alias`, `key`, `model` and `priority`, those that the kind has.
+        """In the order of ids, those beyond `after`, `limit` at most. `where` is field → exact value, of the kind's
+        `filters`.
         """
         ...
 
@@ -85,7 +87,7 @@ class ConfigurationStore(Protocol):
         ...
 
     def audit(self, *, before: int | None, limit: int, where: Mapping[str, str]) -> Sequence[AuditEntry]:
-        """Newest first, those of a lower number than `before`. `where`: `kind`, `id`, `actor`."""
+        """Newest first, those of a lower number than `before`. `where` is field → exact value, of `AUDIT_FILTERS`."""
         ...
 
     def note_key_use(self, last_used: Mapping[str, float]) -> None:

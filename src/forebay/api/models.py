@@ -1,6 +1,5 @@
 """`GET /v1/models`: what comes out."""
 
-from decimal import Decimal
 from typing import Literal
 
 import msgspec
@@ -10,22 +9,22 @@ from msgspec import UNSET, UnsetType
 class ModelLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the caller may use of a model: the least of the quotas that it is under. What is not limited is not sent.
 
-    `max_tokens` is for each answer; the budget is in dollars a month.
+    `max_tokens` is for each answer; the budget is in dollars a month, as decimal text.
     """
 
     tokens_per_minute: int | None = None
     requests_per_minute: int | None = None
     concurrent_requests: int | None = None
     max_tokens: int | None = None
-    monthly_budget_usd: Decimal | None = None
+    monthly_budget_usd: str | None = None
 
 
 class ModelPricing(msgspec.Struct, frozen=True, kw_only=True):
-    """Dollars for a million tokens, now, for requests of the caller's default class."""
+    """Dollars for a million tokens, as decimal text, now, for requests of the caller's default class."""
 
-    prompt_usd_per_million: Decimal
-    cached_usd_per_million: Decimal
-    output_usd_per_million: Decimal
+    prompt_usd_per_million: str
+    cached_usd_per_million: str
+    output_usd_per_million: str
     price_version: str
 
 

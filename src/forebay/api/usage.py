@@ -10,6 +10,7 @@ import msgspec
 
 from forebay.api.admin import page_size, read_query, suggestion
 from forebay.api.decoding import bounded
+from forebay.core.calendar import LAST_DAY, month_bounds, month_of
 from forebay.core.errors import InvalidRequest
 
 FILTERS = ("tenant", "key", "model", "alias", "model_version", "pool", "priority", "status")
@@ -20,9 +21,6 @@ SYNONYMS: Mapping[str, str] = {"model": "alias"}
 TAG = "tag:"
 DEFAULT_GROUPS = ("model", "priority")
 MAX_GROUPS = 8
-
-LAST_TIME = 253_402_214_400.0
-"""The last day of the year 9999 in Unix seconds."""
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _MONTH = re.compile(r"(\d{4})-(\d{2})", re.ASCII)
@@ -87,7 +85,7 @@ def read_records_question(given: Iterable[tuple[str, str]], now: float) -> Recor
 def _period(query: Mapping[str, str], now: float) -> tuple[float, float]:
     """From this month's beginning to now where they do not say. Raises InvalidRequest."""
     ends = read_time(query["to"], "to") if "to" in query else now
-    begins = read_time(query["from"], "from") if "from" in query else start_of_month(now)
+    begins = read_time(query["from"], "from") if "from" in query else month_bounds(month_of(now))[0]
     if begins >= ends:
         raise InvalidRequest(
             f"from: {told_time(begins)} is not before `to`, {told_time(ends)}, which is itself not counted: a month "
@@ -114,7 +112,7 @@ def read_time(text: str, param: str) -> float:
         time = float(text) if _UNIX.fullmatch(text) else _date_time(text).timestamp()
     except ValueError:
         time = -1.0
-    if not 0 <= time <= LAST_TIME:
+    if not 0 <= time <= LAST_DAY:
         raise InvalidRequest(
             bounded(
                 f"{param}: expected a time since 1970 such as 2026-11, 2026-11-01, 2026-11-01T12:00:00Z or 1793534400, "
@@ -136,11 +134,6 @@ def _date_time(text: str) -> datetime:
     if time.tzinfo is None:
         raise ValueError("it does not say where that time is")
     return time
-
-
-def start_of_month(now: float) -> float:
-    """The first midnight, UTC, of the month of `now`."""
-    return datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp()
 
 
 def told_time(time: float) -> str:

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
-from forebay.cli.examinations import Finding, Verdict, configuration, machine, models, servers, shared
+from forebay.cli.examinations import Finding, Verdict, configuration, machine, models, port, servers, shared
 from forebay.config.loading import load_config, process_environment
 from forebay.core.errors import ConfigurationError
 from forebay.core.telemetry import configure_logging
@@ -54,6 +54,7 @@ def _findings(config: Path | None) -> Iterator[Finding]:
         yield Finding("wrong", "configuration", error.detail)
         return
     yield from configuration(loaded)
+    yield asyncio.run(port(loaded))
     yield from models(loaded)
     yield from asyncio.run(shared(loaded))
     yield from asyncio.run(servers(loaded))

@@ -3,12 +3,17 @@
 import os
 import platform
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import aiohttp
+import msgspec
+
+from forebay.cli.listening import base_url
 from forebay.config.loading import LoadedConfig
 from forebay.core.errors import ConfigurationError, ModelFileError
 from forebay.core.units import GIB, format_bytes
@@ -19,6 +24,7 @@ from forebay.modelfiles.sources import is_wheel_source, parse_wheel_source
 from forebay.modelfiles.wheels import is_fetched
 from forebay.tenancy.keys import KEY_FILE, load_or_create_key
 from forebay.web.server import bind
+from forebay.wiring.database import database_file
 from forebay.wiring.machine import engine_support
 from forebay.wiring.pools import remote_endpoint
 from forebay.wiring.shared import shared_problems
@@ -27,6 +33,16 @@ Verdict = Literal["ok", "note", "wrong"]
 
 DISK_LOW_BYTES = 2 * GIB
 MAX_NAMES = 20
+TRIED_BYTES = 65_536
+ASKING_TIMEOUT_S = 3.0
+MOST_HEALTH_BYTES = 2**20
+
+
+class _Health(msgspec.Struct):
+    """Of a gateway's."""
+
+    status: str
+    pools: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +75,11 @@ def total_memory() -> int | None:
 
 
 def configuration(loaded: LoadedConfig) -> Iterator[Finding]:
-    """Settings, directories, the port."""
+    """Settings, directories, memory."""
     yield Finding("ok", "configuration", f"{loaded.file or 'defaults'}: pools {', '.join(loaded.config.pools)}")
+    yield from _data(loaded)
     yield _key(loaded)
     yield _cache(loaded)
-    yield _port(loaded)
     yield from _memory(loaded)
 
 
@@ -117,11 +133,28 @@ async def _remote_model(client: UpstreamClient, name: str, endpoint: Endpoint) -
     return Finding(verdict, subject, f"{answers}, but does not list {endpoint.model!r}. {cure}")
 
 
+def _data(loaded: LoadedConfig) -> Iterator[Finding]:
+    """Where the key, the database and the records of usage are kept."""
+    found = _directory("data directory", loaded.data_dir, "data_dir", "keys, usage and logs in")
+    yield found
+    try:
+        file = database_file(loaded.config.storage.database, loaded.data_dir)
+    except ConfigurationError as error:
+        yield Finding("wrong", "database", error.detail)
+        return
+    if file is None or (found.verdict == "wrong" and file.parent == loaded.data_dir):
+        return
+    if file.exists() and not os.access(file, os.R_OK | os.W_OK):
+        yield Finding("wrong", "database", f"{file} is not for this user to read and write. Correct its owner or mode.")
+    else:
+        yield _directory("database", file.parent, "storage.database", f"{file.name} in")
+
+
 def _key(loaded: LoadedConfig) -> Finding:
     if loaded.config.tenancy.api_key is not None:
         return Finding("ok", "API key", "the one that is configured")
     if not (loaded.data_dir / KEY_FILE).exists():
-        return _directory("API key", loaded.data_dir, "data_dir", "made at the first start in")
+        return Finding("ok", "API key", "made at the first start")
     try:
         load_or_create_key(loaded.data_dir)
     except ConfigurationError as error:
@@ -134,13 +167,46 @@ def _cache(loaded: LoadedConfig) -> Finding:
 
 
 def _directory(subject: str, directory: Path, setting: str, text: str) -> Finding:
-    """Whether a directory that may not be there yet can be made and written; nothing is made."""
+    """Whether a directory that may not be there yet can be made and written; nothing that is made stays."""
     existing = next(parent for parent in (directory, *directory.absolute().parents) if parent.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        return Finding("wrong", subject, f"{existing} cannot be written. Set {setting} to a directory that you own.")
+    if problem := _writing_problem(existing):
+        cure = f"Set {setting} to where this user may write and where there is room."
+        return Finding("wrong", subject, f"{existing} cannot be written: {problem}. {cure}")
     free = shutil.disk_usage(existing).free
     verdict: Verdict = "note" if free < DISK_LOW_BYTES else "ok"
     return Finding(verdict, subject, f"{text} {directory}, {format_bytes(free)} free")
+
+
+def _writing_problem(directory: Path) -> str | None:
+    """What keeps a file from being written there, tried with one that is gone then."""
+    try:
+        with tempfile.TemporaryFile(dir=directory) as tried:
+            tried.write(b"\0" * TRIED_BYTES)
+            tried.flush()
+            os.fsync(tried.fileno())
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+async def port(loaded: LoadedConfig) -> Finding:
+    """Where the gateway is to listen, or listens already."""
+    found = _port(loaded)
+    gateway = loaded.config.gateway
+    if found.verdict == "ok" or not await _is_gateway(base_url(gateway.host, gateway.port)):
+        return found
+    return Finding("ok", "port", f"{gateway.host}:{gateway.port}: a Forebay gateway listens there")
+
+
+async def _is_gateway(url: str) -> bool:
+    """Whether what listens there tells of its health as a gateway does."""
+    timeout = aiohttp.ClientTimeout(total=ASKING_TIMEOUT_S)
+    try:
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(f"{url}/health") as response:
+            told = msgspec.json.decode(await response.content.read(MOST_HEALTH_BYTES), type=_Health)
+    except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return bool(told.status)
 
 
 def _port(loaded: LoadedConfig) -> Finding:

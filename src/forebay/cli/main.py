@@ -7,7 +7,7 @@ from cyclopts import App
 
 from forebay.cli.admin.commands import add_admin_commands
 from forebay.cli.failures import forebay_errors, report
-from forebay.cli.help import wide_flags
+from forebay.cli.help import DEFAULTS, wide_flags
 from forebay.fleet.drivers.local import REPLICA_KEY_VARIABLE
 
 EXIT_INTERRUPTED = 130
@@ -19,6 +19,7 @@ def build_app() -> App:
         name="forebay",
         version=version("forebay"),
         help="Serve language models, on this machine or elsewhere, behind one OpenAI-compatible door.",
+        default_parameter=DEFAULTS,
     )
     app.command(
         "forebay.cli.serve:serve",

@@ -53,7 +53,7 @@ async def _serve(loaded: LoadedConfig, port_file: Path | None) -> None:
                     f"Stopping: running requests may go on for {gateway.drain_timeout_s:g} s; "
                     "Ctrl-C again ends them at once."
                 )
-                await platform.door.drain(gateway.drain_timeout_s)
+                await platform.drain(gateway.drain_timeout_s)
 
             server = Server(platform.app, bound, ServerHooks(on_listening=listening, drain=drain))
             entry = Entry(base_url(gateway.host, server.port), api_key, loaded.config.resolved_aliases())

@@ -28,6 +28,16 @@ def operators_key(environment: Mapping[str, str]) -> str | None:
     return environment.get(API_KEY_VARIABLE) or None
 
 
+def given_in(environment: Mapping[str, str], *settings: str) -> list[str]:
+    """The environment variables that give any of the settings, such as `gateway.port`."""
+    names = {setting.replace(".", SEPARATOR) for setting in settings}
+    return sorted(
+        variable
+        for variable in environment
+        if variable.startswith(PREFIX) and variable.removeprefix(PREFIX).lower() in names
+    )
+
+
 def overlay(tree: dict[str, Any], environment: Mapping[str, str]) -> Iterator[str]:
     """Put the environment's settings into `tree`; yields what is wrong with them."""
     for variable, text in sorted(environment.items()):

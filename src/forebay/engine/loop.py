@@ -21,7 +21,7 @@ comes what it has come to. Called in the loop's thread; must not block."""
 Fail = Callable[[BaseException], None]
 """Takes what broke the loop, which has ended. Called in its thread."""
 
-_log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class StepLoop:
                 self._step()
         # Also what is no Exception, as libraries raise it that were written in other languages: nobody would be told.
         except BaseException as error:
-            _log.exception("engine_step_failed")
+            logger.exception("engine_step_failed")
             self._fail(error)
 
     def _take_commands(self) -> bool:

@@ -23,7 +23,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     max_num_seqs: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 16
     """Sequences that run at the same time."""
     max_model_len: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """Prompt plus output tokens of one sequence; the model's own window where None or larger."""
+    """Prompt plus output tokens of one sequence; the model's own window where none is given, or a larger one."""
     max_num_batched_tokens: Annotated[int, msgspec.Meta(ge=1)] = 512
     """Tokens of one step."""
     max_prefill_tokens_per_step: Annotated[int, msgspec.Meta(ge=1)] = 256

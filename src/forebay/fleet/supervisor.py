@@ -12,7 +12,7 @@ from forebay.fleet.driver import Ending, PoolDriver, ReplicaStartError, RunningR
 from forebay.fleet.replica import Endpoint, Replica
 from forebay.fleet.settings import FleetSettings
 
-log = structlog.stdlib.get_logger()
+logger = structlog.get_logger(__name__)
 
 
 class ProbeError(Exception):
@@ -59,7 +59,7 @@ class Supervisor:
             written = (
                 {} if ending.log is None else {"log_file": str(ending.log.file), "last_lines": list(ending.log.lines)}
             )
-            log.warning(
+            logger.warning(
                 "replica is gone", replica=self._replica.name, reason=ending.reason, restart_in_s=wait_s, **written
             )
             await asyncio.sleep(wait_s)
@@ -72,7 +72,7 @@ class Supervisor:
         try:
             return await life
         except Exception as error:
-            log.exception("a replica's supervision failed", replica=self._replica.name)
+            logger.exception("a replica's supervision failed", replica=self._replica.name)
             why = f"{self._replica.name} failed unexpectedly ({type(error).__name__}); the log has the details."
             self._replica.reachable, self._replica.detail = False, why
             self.first_start.set()
@@ -149,14 +149,14 @@ class Supervisor:
         became = replica.state != "ready"
         if became:
             self._ready_at = self._clock.now()
-            log.debug("replica is ready", replica=replica.name)
+            logger.debug("replica is ready", replica=replica.name)
         replica.state, replica.reachable, replica.detail = "ready", True, ""
         return became
 
     def _set_unreachable(self, why: str) -> None:
         replica = self._replica
         if replica.detail != why:
-            log.warning("replica is not healthy", replica=replica.name, state=replica.state, reason=why)
+            logger.warning("replica is not healthy", replica=replica.name, state=replica.state, reason=why)
         replica.reachable, replica.detail = False, why
 
     def _set_gone(self, reason: str) -> None:

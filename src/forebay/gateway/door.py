@@ -43,6 +43,11 @@ class Door:
         """Whether nobody is let in any more."""
         return self._draining
 
+    @property
+    def over(self) -> bool:
+        """Whether even the time of those inside is up."""
+        return self._over
+
     def require_open(self) -> None:
         if self._draining:
             raise CapacityUnavailable("This gateway is stopping; send the request again.", retry_after_s=1.0)

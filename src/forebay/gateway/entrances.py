@@ -28,8 +28,8 @@ class Entrance:
     """One route. `name` is its path below `/v1`, `upstream` that of the pools.
 
     `translate` takes a body, its pool and what the ids of the answer are made of, and raises the error that refuses the
-    body. `key_header` is where a key may
-    come beside `Authorization`, `request_id_header` where its clients look for the request's id beside `X-Request-Id`.
+    body. `key_header` is where a key may come beside `Authorization`, `request_id_header` where its clients look for
+    the request's id beside `X-Request-Id`.
     """
 
     name: str

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter as Tally
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,8 +18,7 @@ from forebay.core.errors import (
     TokenRateExceeded,
 )
 from forebay.fleet.pool import Pool, describe
-from forebay.metering.usage import Counted, UsageRecord
-from forebay.serving.request import InferenceRequest
+from forebay.gateway.usage_metrics import UsageMetrics
 
 NO_POOL = "none"
 """The pool label of a request that was refused before a pool was found for it."""
@@ -62,18 +60,7 @@ class GatewayMetrics:
             buckets=DURATION_BUCKETS,
             registry=self._registry,
         )
-        self._tokens = Counter(
-            "forebay_tokens",
-            "Tokens of requests that ended, as billed; those of kind cached are among the prompt's.",
-            ["pool", "priority", "kind"],
-            registry=self._registry,
-        )
-        self._counted = Counter(
-            "forebay_usage_counted",
-            "Requests that ended, by where their token counts are from.",
-            ["pool", "counted"],
-            registry=self._registry,
-        )
+        self.usage = UsageMetrics(pools, self._registry)
         self._quota_refusals = Counter(
             "forebay_quota_refusals",
             "Requests that a quota did not cover, by problem type.",
@@ -87,22 +74,10 @@ class GatewayMetrics:
         )
         for pool in pools:
             self._in_flight.labels(pool)
-            # An increase from nothing is none to whoever watches: all are there from the start.
-            for counted in get_args(Counted):
-                self._counted.labels(pool, counted)
 
     def watch_configuration(self, age_s: Callable[[], float]) -> None:
         """Tell `age_s()` whenever the numbers are asked for."""
         self._snapshot_age.set_function(age_s)
-
-    async def ended(self, request: InferenceRequest, record: UsageRecord | None) -> None:
-        """Count what a run has used."""
-        if record is None:
-            return
-        self._counted.labels(record.pool, record.counted).inc()
-        used = (("prompt", record.prompt_tokens), ("cached", record.cached_tokens), ("output", record.output_tokens))
-        for kind, tokens in used:
-            self._tokens.labels(record.pool, record.priority, kind).inc(tokens)
 
     @contextmanager
     def refusals(self, route: str) -> Generator[None]:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from forebay.api.models import Model, ModelLimits, ModelList, ModelPricing
 from forebay.catalog.catalog import CatalogEntry
-from forebay.core.money import usd_of
+from forebay.core.money import usd_text
 from forebay.gateway.caller import ANTHROPIC_KEY_HEADER, caller
 from forebay.gateway.parts import GatewayParts
 from forebay.tenancy.principal import Principal
@@ -63,7 +63,7 @@ def _limits(parts: GatewayParts, entry: CatalogEntry, principal: Principal) -> M
         requests_per_minute=least(lambda each: each.requests_per_minute),
         concurrent_requests=least(lambda each: each.concurrent_requests),
         max_tokens=directory.max_tokens(principal, entry.alias),
-        monthly_budget_usd=None if budget is None else usd_of(budget),
+        monthly_budget_usd=None if budget is None else usd_text(budget),
     )
 
 
@@ -72,8 +72,8 @@ def _pricing(parts: GatewayParts, entry: CatalogEntry, principal: Principal) -> 
     if terms.version is None:
         return None
     return ModelPricing(
-        prompt_usd_per_million=usd_of(terms.prompt_nanos_per_million),
-        cached_usd_per_million=usd_of(terms.cached_nanos_per_million),
-        output_usd_per_million=usd_of(terms.output_nanos_per_million),
+        prompt_usd_per_million=usd_text(terms.prompt_nanos_per_million),
+        cached_usd_per_million=usd_text(terms.cached_nanos_per_million),
+        output_usd_per_million=usd_text(terms.output_nanos_per_million),
         price_version=terms.version,
     )

@@ -33,14 +33,21 @@ def operation_routes(parts: GatewayParts) -> list[HTTPRouteHandler]:
 
 def _report(parts: GatewayParts) -> dict[str, Any]:
     """The state of each pool, without what only its operator should see (addresses, logs)."""
-    return {"status": _status(parts), "pools": {name: _pool_report(pool) for name, pool in parts.pools.items()}}
+    return {
+        "status": _status(parts),
+        "usage_log": "failing" if parts.usage_log_fails() else "ok",
+        "pools": {name: _pool_report(pool) for name, pool in parts.pools.items()},
+    }
 
 
 def _status(parts: GatewayParts) -> str:
     if parts.door.draining:
         return "draining"
     ready = [pool.ready for pool in parts.pools.values()]
-    return "ready" if all(ready) else "degraded" if any(ready) else "unavailable"
+    if not any(ready):
+        return "unavailable"
+    # Where usage cannot be written, no request is let in.
+    return "degraded" if parts.usage_log_fails() or not all(ready) else "ready"
 
 
 def _pool_report(pool: Pool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from forebay.web.body import BodyLimits
 @dataclass(frozen=True, slots=True)
 class GatewayParts:
     """All of it; `configuration` gives what operators have configured as of now, `unix_time` seconds, `created` the
-    gateway's start in those.
+    gateway's start in those, `usage_log_fails` whether usage cannot be written.
     """
 
     authenticator: Authenticator
@@ -30,4 +30,5 @@ class GatewayParts:
     configuration: Callable[[], PlatformSnapshot]
     clock: Clock
     unix_time: Callable[[], float]
+    usage_log_fails: Callable[[], bool]
     created: int

@@ -1,11 +1,10 @@
 """`GET /v1/usage`, of the caller's own tenant, and of all: `GET /admin/v1/usage` and `GET /admin/v1/usage/records`."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from litestar import Request, get
+from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
 
@@ -19,7 +18,9 @@ from forebay.api.usage import (
     told_time,
 )
 from forebay.core.errors import PermissionDenied
-from forebay.core.money import usd_of
+from forebay.core.money import usd_text
+from forebay.gateway.admin.operator import AnyRequest, operator
+from forebay.gateway.admin.resources import ROOT
 from forebay.gateway.caller import caller
 from forebay.metering.report import UsageBooks, UsageRow
 from forebay.metering.usage import UsageRecord
@@ -31,19 +32,17 @@ SUMS = ("requests", "prompt_tokens", "cached_tokens", "output_tokens", "cost_nan
 RECORD_FIELDS = tuple(name for name in UsageRecord.__struct_fields__ if name != "idempotency_hash")
 """What is told of a request: the hash says nothing to anyone."""
 
-AnyRequest = Request[Any, Any, Any]
-
 
 def usage_routes(
-    authenticator: Authenticator, books: UsageBooks, wall: Callable[[], float] = time.time
+    authenticator: Authenticator, books: UsageBooks, unix_time: Callable[[], float]
 ) -> list[HTTPRouteHandler]:
-    """The three handlers. `wall` is Unix time."""
+    """The three handlers. `unix_time` gives seconds."""
 
     @get("/v1/usage")
     async def own_usage(request: AnyRequest) -> ASGIResponse:
         principal = caller(authenticator, request, None)
         require_scope(principal, "usage")
-        question = _question(request, wall())
+        question = _question(request, unix_time())
         if question.where.get("tenant", principal.tenant_id) != principal.tenant_id:
             raise PermissionDenied(
                 f"This key is of the tenant {principal.tenant_id} and sees only its usage; leave out `tenant`.",
@@ -52,15 +51,15 @@ def usage_routes(
         own = replace(question, where={**question.where, "tenant": principal.tenant_id})
         return json_response(await _usage(books, own))
 
-    @get("/admin/v1/usage")
+    @get(f"{ROOT}/usage")
     async def all_usage(request: AnyRequest) -> ASGIResponse:
-        require_scope(caller(authenticator, request, None), "admin")
-        return json_response(await _usage(books, _question(request, wall())))
+        operator(authenticator, request)
+        return json_response(await _usage(books, _question(request, unix_time())))
 
-    @get("/admin/v1/usage/records")
+    @get(f"{ROOT}/usage/records")
     async def records(request: AnyRequest) -> ASGIResponse:
-        require_scope(caller(authenticator, request, None), "admin")
-        question = read_records_question(request.query_params.multi_items(), wall())
+        operator(authenticator, request)
+        question = read_records_question(request.query_params.multi_items(), unix_time())
         return json_response(await _records(books, question))
 
     return [own_usage, all_usage, records]
@@ -114,4 +113,4 @@ def _named(row: UsageRow, groups: Sequence[str]) -> Mapping[str, str | None]:
 
 def _sums(rows: Sequence[UsageRow]) -> Mapping[str, Any]:
     sums = {name: sum(getattr(row, name) for row in rows) for name in SUMS}
-    return {**sums, "cost_usd": f"{usd_of(sums['cost_nanos']):f}"}
+    return {**sums, "cost_usd": usd_text(sums["cost_nanos"])}

@@ -1,7 +1,7 @@
 """How what was opened becomes what is billed."""
 
 from forebay.metering.pricing import cost_nanos
-from forebay.metering.usage import Counted, OpenedUsage, TokenUsage, UsageRecord, UsageStatus
+from forebay.metering.usage import NOTHING, Counted, OpenedUsage, TokenUsage, UsageRecord, UsageStatus
 
 LOST_STATUS = 500
 """What is noted as the HTTP status of a request whose process died: nobody saw how it ended."""
@@ -58,7 +58,7 @@ def recovered(opened: OpenedUsage, seen: TokenUsage | None, replica: str | None,
     """The record of a request whose process died: what was last seen of it is billed, and nothing where nothing was."""
     return closed(
         opened,
-        seen or TokenUsage(prompt_tokens=0, cached_tokens=0, output_tokens=0),
+        seen or NOTHING,
         ended_at=now,
         status="recovered",
         http_status=LOST_STATUS,

@@ -13,6 +13,8 @@ from forebay.metering.usage import TokenUsage
 
 TOKENS_PER_PRICE = 10**6
 ANY = "*"
+PriceClass = Literal["*", "interactive", "standard", "batch"]
+"""A priority class, or all of them."""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,7 +26,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=400, pattern=r"^[!-~]+\Z")]
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] = ANY
-    priority: Literal["*", "interactive", "standard", "batch"] = ANY
+    priority: PriceClass = ANY
     prompt_usd_per_million: Decimal
     cached_usd_per_million: Decimal | None = None
     output_usd_per_million: Decimal

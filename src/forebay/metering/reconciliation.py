@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from forebay.metering.usage import Counted, TokenUsage
+from forebay.metering.usage import NOTHING, Counted, TokenUsage
 
 Finding = Literal[
     "agrees",
@@ -27,8 +27,6 @@ log tells of. `no log`: of its replica there is none. `recent`: the other side m
 """
 COMPARED: frozenset[Finding] = frozenset({"agrees", "differs", "not billed", "not in the log"})
 DRIFT: frozenset[Finding] = COMPARED - {"agrees"}
-
-NOTHING = TokenUsage(prompt_tokens=0, cached_tokens=0, output_tokens=0)
 
 
 class BilledRequest(msgspec.Struct, frozen=True):
@@ -114,6 +112,11 @@ class PoolDrift:
     astray: TokenUsage
     flagged: bool
 
+    @property
+    def difference(self) -> TokenUsage:
+        """How many more were billed than the engine counted; less than 0 where fewer."""
+        return _minus(self.billed, self.engine)
+
 
 def reconcile(billed: Sequence[BilledRequest], books: EngineBooks, terms: Terms) -> list[Compared]:
     """A row for each request that ended in the period, oldest first. A billed one ended when its record says so; one
@@ -196,9 +199,8 @@ def _finding(record: BilledRequest, engine: TokenUsage | None, reach: _Reach, te
 
 
 def _is_more(billed: TokenUsage, engine: TokenUsage, tolerance: float) -> bool:
-    return billed.prompt_tokens > engine.prompt_tokens * (
-        1 + tolerance
-    ) or billed.output_tokens > engine.output_tokens * (1 + tolerance)
+    most = 1 + tolerance
+    return billed.prompt_tokens > engine.prompt_tokens * most or billed.output_tokens > engine.output_tokens * most
 
 
 def _pool_drift(name: str, rows: Sequence[Compared], tolerance: float) -> PoolDrift:

@@ -5,8 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from forebay.core.calendar import month_bounds
 from forebay.core.errors import InvalidRequest
-from forebay.metering.months import month_bounds
 from forebay.metering.usage import UsageRecord
 
 FIELDS = ("tenant", "key", "alias", "model_version", "pool", "priority", "status")

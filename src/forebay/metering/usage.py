@@ -50,6 +50,9 @@ class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int
 
 
+NOTHING = TokenUsage(prompt_tokens=0, cached_tokens=0, output_tokens=0)
+
+
 class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One request, ended: immutable. `cost_nanos` in nano-dollars; `ttft_s` from arrival to the first token, `tpot_s`
     between the tokens after it, `queue_wait_s` before a replica took it; None where there was none.
@@ -82,6 +85,12 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True):
     price_version: str | None
     cost_nanos: int
     idempotency_hash: str | None = None
+
+    @property
+    def tokens(self) -> TokenUsage:
+        return TokenUsage(
+            prompt_tokens=self.prompt_tokens, cached_tokens=self.cached_tokens, output_tokens=self.output_tokens
+        )
 
 
 class UsageLog(Protocol):

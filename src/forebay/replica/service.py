@@ -34,7 +34,7 @@ class ReplicaService:
         self.created = int(time.time())
         self.vocabulary = Vocabulary(model)
         self.prompts = Prompts(model, self.vocabulary, engine.max_model_len)
-        self.dialect = ChatDialect.of(model)
+        self.dialect = ChatDialect(model)
         self.usage_book = UsageBook(self.clock)
         self.metrics = ReplicaMetrics(self.model_name, engine.stats, self.clock)
         self._engine = engine

@@ -11,7 +11,7 @@ class ReplicaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """How one replica is reached."""
 
     served_model_name: Annotated[str, msgspec.Meta(min_length=1)] | None = None
-    """The name by which requests call the model; the model's own where None."""
+    """The name by which requests call the model; the model's own where none is given."""
     host: str = "127.0.0.1"
     """Address to listen on."""
     port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8000

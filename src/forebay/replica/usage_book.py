@@ -16,7 +16,7 @@ ARRIVAL_S = 0.25
 """How long whoever waits for a request's end waits for one that is not known: it may still be on its way, on another
 connection."""
 
-_log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 
 class UsageBook:
@@ -69,7 +69,7 @@ class UsageBook:
 
     def _end(self, usage: RequestUsage) -> None:
         told = usage.so_far
-        _log.info(
+        logger.info(
             "generated",
             request_id=told.request_id,
             prompt_tokens=told.prompt_tokens,

@@ -7,17 +7,17 @@ import msgspec
 
 from forebay.api.generation import Usage
 from forebay.core.errors import UpstreamFailed
-from forebay.fleet.model_name import renamed
 from forebay.fleet.replica import Endpoint
 from forebay.metering.usage import TokenUsage
 from forebay.serving.admission import Admitted
 from forebay.serving.metered_run import Ending, MeteredRun
+from forebay.serving.model_name import renamed
 from forebay.serving.settler import Settler
 from forebay.serving.stream_meter import StreamMeter, tokens_of
 
 BYTES_PER_TOKEN = 4
 """Of an answer whose server tells no usage."""
-TOKENS_AHEAD = 8
+TOKENS_AHEAD = 16
 """For each answer: how many may be on their way while more of the quota is taken."""
 
 
@@ -80,8 +80,7 @@ class Answer:
         The run is ended before the last of them: whoever has the whole answer may at once send the next request.
         """
         request, output = self._run.request, self._admitted.admissible.output
-        told_usage = "all" if output.wants_running_usage else "last" if output.wants_usage else "none"
-        meter = StreamMeter(request.alias if self.endpoint.model != request.alias else None, told_usage)
+        meter = StreamMeter(request.alias if self.endpoint.model != request.alias else None, output.told_usage)
         async for chunk in self._upstream.events():
             told = meter.feed(chunk)
             self._progress(meter)
@@ -120,16 +119,16 @@ class Answer:
 
     async def _is_covered(self, meter: StreamMeter) -> bool:
         sized = self._admitted.admissible
-        answers = sized.prompt.prompts * sized.output.choices
         seen = (self._run.tokens or self._estimated(meter.events)).output_tokens
-        needed = seen + TOKENS_AHEAD * answers
+        needed = seen + TOKENS_AHEAD * sized.answers
         # It ends by itself there: nothing more has to be covered.
-        return await self._run.covers(needed if sized.output_room is None else min(needed, sized.output_room * answers))
+        if sized.output_room is not None:
+            needed = min(needed, sized.output_room * sized.answers)
+        return await self._run.covers(needed)
 
     async def _stop(self, meter: StreamMeter) -> bytes:
         """End it here, as its quota does not cover more; the events that say so."""
         await self._leave()
         await self._run.end(await self._settler.ending_of(self._run, self.endpoint, "stopped", 200))
         meter.tokens = self._run.tokens
-        sized = self._admitted.admissible
-        return meter.stopped(sized.prompt.prompts * sized.output.choices)
+        return meter.stopped(self._admitted.admissible.answers)

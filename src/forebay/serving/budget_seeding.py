@@ -2,34 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Protocol
 
-import structlog
-
+from forebay.core.calendar import month_of
 from forebay.core.errors import ForebayError
+from forebay.core.outage import Outage
+from forebay.metering.report import Spent
 from forebay.tenancy.reservation.lease import ReservationStore
-from forebay.tenancy.reservation.month import US_PER_SECOND, month_at
 from forebay.tenancy.resources import Quota
 
 EVERY_S = 2.0
 """How often it is looked for budgets that are new."""
 AGAIN_S = 30.0
 """How often all are seeded: for so long, counters that have lost their memory may let a budget be spent again."""
-
-logger = structlog.get_logger(__name__)
-
-
-class Spent(Protocol):
-    """What one key of a tenant has spent on one alias in a month."""
-
-    @property
-    def tenant(self) -> str: ...
-    @property
-    def alias(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def nanos(self) -> int: ...
 
 
 def spent_under(quota: Quota, rows: Iterable[Spent]) -> int:
@@ -59,6 +43,7 @@ class BudgetSeeding:
         self._unix_time = unix_time
         self._seeded: dict[tuple[str, str], float] = {}
         """(Quota, month) → when, in Unix seconds."""
+        self._outage = Outage("budgets not seeded", "budgets are seeded again")
 
     def seed_again(self) -> None:
         """The books have more than the counters may have been told: seed all, the next time."""
@@ -68,7 +53,7 @@ class BudgetSeeding:
     async def seed(self) -> None:
         """Those that are due. Raises StoreUnavailable."""
         now = self._unix_time()
-        month = month_at(int(now * US_PER_SECOND)).name
+        month = month_of(now)
         seeded = self._seeded = {known: at for known, at in self._seeded.items() if 0 <= now - at < AGAIN_S}
         due = [
             quota
@@ -93,4 +78,6 @@ class BudgetSeeding:
         try:
             await self.seed()
         except ForebayError as error:
-            logger.warning("budgets not seeded", detail=error.detail)
+            self._outage.begins(detail=error.detail)
+        else:
+            self._outage.ends()

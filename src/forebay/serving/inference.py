@@ -1,11 +1,12 @@
 """Serves one inference request: alias → pool → reservation → replica → relay → settlement."""
 
-from collections.abc import AsyncGenerator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Protocol
 
 from forebay.catalog.catalog import Catalog
-from forebay.core.errors import ForebayError, UpstreamFailed
+from forebay.core.errors import CapacityUnavailable, ForebayError, UpstreamFailed
 from forebay.fleet.pool import Pool
 from forebay.fleet.replica import Endpoint
 from forebay.fleet.upstream import UnreachableError
@@ -30,16 +31,26 @@ class Replicas(Protocol):
 
 
 class InferenceService:
-    """The straight line that every request takes."""
+    """The straight line that every request takes. `stopping` says that what is cancelled now is so because the gateway
+    ends it, not because its caller has left.
+    """
 
     def __init__(
-        self, catalog: Catalog, replicas: Replicas, books: Books, settler: Settler, content: ContentLog
+        self,
+        catalog: Catalog,
+        replicas: Replicas,
+        books: Books,
+        settler: Settler,
+        *,
+        content: ContentLog,
+        stopping: Callable[[], bool],
     ) -> None:
         self._catalog = catalog
         self._replicas = replicas
         self._books = books
         self._settler = settler
         self._content = content
+        self._stopping = stopping
 
     @asynccontextmanager
     async def serve(self, request: InferenceRequest, pool: Pool) -> AsyncGenerator[Answer]:
@@ -63,6 +74,10 @@ class InferenceService:
             if answer is None and not isinstance(error, UpstreamFailed):
                 # Turned away before it ran: what it held is free before the caller knows.
                 await self._settler.refused(run, http_status)
+            raise
+        except asyncio.CancelledError:
+            if self._stopping():
+                status, http_status = "failed", CapacityUnavailable.status
             raise
         except Exception:
             status, http_status = "failed", 500

@@ -13,17 +13,14 @@ from forebay.fleet.pool import Lease, Pool
 from forebay.fleet.replica import Endpoint
 from forebay.metering.closing import closed
 from forebay.metering.pricing import cost_nanos
-from forebay.metering.usage import Counted, OpenedUsage, TokenUsage, UsageLog, UsageRecord, UsageStatus
+from forebay.metering.usage import NOTHING, Counted, OpenedUsage, TokenUsage, UsageLog, UsageRecord, UsageStatus
 from forebay.serving.admission import Admission, Admitted
 from forebay.serving.rate_limit_headers import rate_limit_headers
 from forebay.serving.request import InferenceRequest
-from forebay.tenancy.reservation.expected import OutputLengths
 from forebay.tenancy.reservation.heartbeat import Heartbeat
-from forebay.tenancy.reservation.lease import ReservationStore, Used
+from forebay.tenancy.reservation.lease import UNUSED, ReservationStore, Used
 
 logger = structlog.get_logger(__name__)
-
-NOTHING = TokenUsage(prompt_tokens=0, cached_tokens=0, output_tokens=0)
 
 
 class RunObserver(Protocol):
@@ -42,7 +39,6 @@ class Books:
     reservations: ReservationStore
     heartbeat: Heartbeat
     log: UsageLog
-    lengths: OutputLengths
     observers: Sequence[RunObserver]
     clock: Clock
     unix_time: Callable[[], float]
@@ -134,7 +130,8 @@ class MeteredRun:
         if lacking <= 0:
             return True
         more = max(lacking, self._held // 2)
-        self._held += await self._books.reservations.extend(self.request.id, lacking, more)
+        accounts = self._books.admission.accounts(self.request)
+        self._held += await self._books.reservations.extend(self.request.id, accounts, lacking, more)
         return output_tokens <= self._held
 
     @property
@@ -171,7 +168,7 @@ class MeteredRun:
         )
 
     async def _settle(self, ending: Ending) -> None:
-        used = Used(tokens=0, nanos=0, counts=False) if ending.turned_away else self._used(ending.tokens)
+        used = UNUSED if ending.turned_away else self._used(ending.tokens)
         self._alive.close()
         try:
             await self._books.reservations.settle(self.request.id, used)
@@ -180,9 +177,7 @@ class MeteredRun:
             logger.warning("lease not settled", id=self.request.id, detail=error.detail)
         self._reserving = False
         if not ending.turned_away and self._admitted is not None and ending.status == "completed":
-            sized = self._admitted.admissible
-            answers = sized.prompt.prompts * sized.output.choices
-            self._books.lengths.note(self.request.alias, ending.tokens.output_tokens // answers)
+            self._books.admission.learn(self.request, self._admitted.admissible, ending.tokens.output_tokens)
 
     def _used(self, tokens: TokenUsage) -> Used:
         assert self._admitted is not None, "only what holds a lease uses anything"

@@ -1,12 +1,13 @@
 """Closes what a process left open that died."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
 
 from forebay.core.errors import StoreUnavailable
+from forebay.core.outage import Outage
 from forebay.fleet.replica import Endpoint
 from forebay.metering.closing import LOST_STATUS, closed, recovered
 from forebay.metering.usage import OpenedUsage, TokenUsage, UsageRecord
@@ -68,6 +69,9 @@ class Recovery:
         self._reservations = reservations
         self._closed_some = closed_some
         self._left: list[LeftOpen] = []
+        self._outage = Outage(
+            "usage logs of processes that have ended cannot be read", "usage logs of ended processes can be read again"
+        )
 
     async def run(self) -> None:
         """Until cancelled: at once, and then every few seconds, as others may die that share the disk."""
@@ -81,23 +85,31 @@ class Recovery:
         try:
             await self._log.adopt()
         except StoreUnavailable as error:
-            logger.warning("usage logs of processes that have ended cannot be read", detail=error.detail)
+            self._outage.begins(detail=error.detail)
+        else:
+            self._outage.ends()
         found = self._log.recovered()
         self._left.extend(found)
-        try:
-            await self._notes.interrupted([left.opened for left in found])
-        except StoreUnavailable as error:
-            logger.warning("idempotency keys of requests that were cut off not noted", detail=error.detail)
+        await _try_to_note(self._notes.interrupted([left.opened for left in found]))
 
     async def _close_all(self) -> None:
-        all_left, self._left = self._left, []
-        for left in all_left:
-            record = await self._record(left)
-            await self._settle(record)
-            await self._log.close(record)
-            await self._recall([record])
-        if all_left:
+        count = len(self._left)
+        for _ in range(count):
+            left = self._left.pop(0)
+            try:
+                await self._close(left)
+            except BaseException:
+                # Its turn comes again, after all others.
+                self._left.append(left)
+                raise
+        if count:
             self._closed_some()
+
+    async def _close(self, left: LeftOpen) -> None:
+        record = await self._record(left)
+        await self._settle(record)
+        await self._log.close(record)
+        await _try_to_note(self._notes.recall([record]))
 
     async def _settle(self, record: UsageRecord) -> None:
         """Its lease, where that has not expired yet: with what was used, and before the books have it; see
@@ -108,12 +120,6 @@ class Recovery:
             await self._reservations.settle(record.id, used)
         except StoreUnavailable as error:
             logger.warning("lease of a request that was cut off not settled", id=record.id, detail=error.detail)
-
-    async def _recall(self, records: list[UsageRecord]) -> None:
-        try:
-            await self._notes.recall(records)
-        except StoreUnavailable as error:
-            logger.warning("idempotency keys of requests that were cut off not noted", detail=error.detail)
 
     async def _record(self, left: LeftOpen) -> UsageRecord:
         endpoint = self._endpoints.get(left.opened.pool)
@@ -130,3 +136,10 @@ class Recovery:
             counted="engine",
             replica=left.replica,
         )
+
+
+async def _try_to_note(noting: Awaitable[None]) -> None:
+    try:
+        await noting
+    except StoreUnavailable as error:
+        logger.warning("idempotency keys of requests that were cut off not noted", detail=error.detail)

@@ -1,5 +1,7 @@
 """A reservation that was refused, as the error that the caller is told."""
 
+from collections.abc import Mapping
+
 from forebay.core.errors import (
     BudgetExhausted,
     ConcurrencyExceeded,
@@ -7,12 +9,18 @@ from forebay.core.errors import (
     RequestRateExceeded,
     TokenRateExceeded,
 )
-from forebay.core.money import usd_of
+from forebay.core.money import usd_text
 from forebay.serving.rate_limit_headers import rate_limit_headers
-from forebay.tenancy.reservation.lease import Refused
+from forebay.tenancy.reservation.lease import LimitKind, Refused
 
 SLOT_RETRY_AFTER_S = 1.0
 """When a slot comes free cannot be known."""
+KINDS: Mapping[LimitKind, type[ForebayError]] = {
+    "tokens": TokenRateExceeded,
+    "requests": RequestRateExceeded,
+    "concurrency": ConcurrencyExceeded,
+    "budget": BudgetExhausted,
+}
 
 
 def refusal(refused: Refused) -> ForebayError:
@@ -20,6 +28,12 @@ def refusal(refused: Refused) -> ForebayError:
     headers = rate_limit_headers(refused.requests, refused.tokens)
     quota = f"the quota {refused.account!r}"
     wait = None if refused.never else refused.retry_after_s
+    if refused.limit == 0:
+        return KINDS[refused.kind](
+            f"Nothing may be used under {quota}: its limit is 0. Ask the operator to raise it.",
+            should_retry=False,
+            headers=headers,
+        )
     match refused.kind:
         case "tokens":
             return TokenRateExceeded(
@@ -45,9 +59,9 @@ def refusal(refused: Refused) -> ForebayError:
             )
         case "budget":
             return BudgetExhausted(
-                f"This request may cost {usd_of(refused.asked)} USD; of the {usd_of(refused.limit)} USD a month of "
-                f"{quota} {usd_of(max(refused.available, 0))} are left. Ask the operator to raise it, or wait for the "
-                "next month.",
+                f"This request may cost {usd_text(refused.asked)} USD; of the {usd_text(refused.limit)} USD a month "
+                f"of {quota} {usd_text(max(refused.available, 0))} are left. Lower max_tokens, ask the operator to "
+                "raise it, or wait for the next month.",
                 should_retry=False,
                 headers=headers,
             )

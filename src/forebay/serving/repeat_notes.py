@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import structlog
 
 from forebay.core.errors import StoreUnavailable
-from forebay.core.money import usd_of
+from forebay.core.money import usd_text
 from forebay.metering.usage import OpenedUsage, UsageRecord
 from forebay.serving.repeat_book import BilledUsage, FirstRequest, RepeatBook
 from forebay.serving.request import InferenceRequest, Repeat
@@ -32,7 +32,7 @@ def ended_with(record: UsageRecord, fingerprint: str) -> FirstRequest:
         prompt_tokens=record.prompt_tokens,
         cached_tokens=record.cached_tokens,
         completion_tokens=record.output_tokens,
-        cost_usd=f"{usd_of(record.cost_nanos):f}",
+        cost_usd=usd_text(record.cost_nanos),
     )
     return FirstRequest(
         request_id=record.request_id,

@@ -58,8 +58,12 @@ class Repeats:
                 yield
             finally:
                 self._tasks = None
-                for live in self._live.values():
-                    live.run.stop()
+                self.stop()
+
+    def stop(self) -> None:
+        """End all that run now."""
+        for live in self._live.values():
+            live.run.stop()
 
     @asynccontextmanager
     async def serve(self, request: InferenceRequest, pool: Pool) -> AsyncGenerator[AnyAnswer]:

@@ -67,6 +67,7 @@ def outbound_body(request: InferenceRequest, endpoint: Endpoint, *, output_cap: 
     if request.stream:
         fields["stream_options"] = _stream_options(fields.get("stream_options"), running=endpoint.takes_priority)
     if output_cap is not None:
+        fields.pop("max_completion_tokens", None)
         fields["max_tokens"] = _raw(output_cap)
     return msgspec.json.encode(fields)
 

@@ -9,8 +9,8 @@ from typing import Protocol
 import structlog
 
 from forebay.fleet.replica import Endpoint
-from forebay.metering.usage import TokenUsage, UsageStatus
-from forebay.serving.metered_run import NOTHING, Ending, MeteredRun
+from forebay.metering.usage import NOTHING, TokenUsage, UsageStatus
+from forebay.serving.metered_run import Ending, MeteredRun
 
 logger = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from forebay.core.errors import ForebayError, InternalError
+from forebay.core.errors import CapacityUnavailable, ForebayError
 
 
 class AnyAnswer(Protocol):
@@ -41,6 +41,7 @@ class SharedRun:
         self._news = asyncio.Event()
         self._readers = 0
         self._idle_since_check = False
+        self._stopped = False
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -50,16 +51,24 @@ class SharedRun:
 
     async def run_while_read(self, linger_s: float) -> None:
         """To the end, or until nobody has read for `linger_s`, or `stop` is called. Readers are told what fails."""
-        async with asyncio.TaskGroup() as tasks:
-            self._task = task = tasks.create_task(self._run())
-            while not task.done():
-                await asyncio.wait((task,), timeout=linger_s)
-                if not self._readers and self._idle_since_check:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._task = task = tasks.create_task(self._run())
+                if self._stopped:
                     task.cancel()
-                self._idle_since_check = not self._readers
+                while not task.done():
+                    await asyncio.wait((task,), timeout=linger_s)
+                    if not self._readers and self._idle_since_check:
+                        task.cancel()
+                    self._idle_since_check = not self._readers
+        finally:
+            # A task that is cancelled before its first step cannot say so itself.
+            if not self._over:
+                self._end(CapacityUnavailable("This gateway has stopped; send the request again.", retry_after_s=1.0))
 
     def stop(self) -> None:
-        """End it now."""
+        """End it now, or as soon as it begins."""
+        self._stopped = True
         if self._task is not None:
             self._task.cancel()
 
@@ -73,13 +82,14 @@ class SharedRun:
                 else:
                     self._add(await answer.whole())
         except Exception as error:
-            self._error = error
-        except BaseException:
-            self._error = InternalError("The request was ended before its answer was complete.")
-            raise
-        finally:
-            self._over = True
-            self._tell()
+            self._end(error)
+        else:
+            self._end(None)
+
+    def _end(self, error: Exception | None) -> None:
+        self._error = error
+        self._over = True
+        self._tell()
 
     def _add(self, part: bytes) -> None:
         self._parts.append(part)

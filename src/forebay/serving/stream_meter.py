@@ -8,6 +8,7 @@ from forebay.api import sse
 from forebay.api.generation import Usage
 from forebay.core.errors import UpstreamFailed
 from forebay.metering.usage import TokenUsage
+from forebay.serving.output_ask import ToldUsage
 
 _Fields = dict[str, msgspec.Raw]
 _fields = msgspec.json.Decoder(_Fields)
@@ -31,7 +32,7 @@ class StreamMeter:
     `told_usage` says which events the caller gets the usage of: "none", the "last" alone, or "all".
     """
 
-    def __init__(self, alias: str | None, told_usage: str) -> None:
+    def __init__(self, alias: str | None, told_usage: ToldUsage) -> None:
         self._alias = None if alias is None else msgspec.Raw(msgspec.json.encode(alias))
         self._told = told_usage
         self._parser = sse.SseParser()
@@ -105,11 +106,11 @@ class StreamMeter:
 
 
 def tokens_of(usage: Usage) -> TokenUsage:
-    """As metering counts them."""
+    """As metering counts them: never less than none, whatever a server says."""
     details = usage.prompt_tokens_details
-    cached = (details.cached_tokens or 0) if details is not None else 0
+    prompt, cached = max(usage.prompt_tokens, 0), (details.cached_tokens or 0) if details is not None else 0
     return TokenUsage(
-        prompt_tokens=usage.prompt_tokens,
-        cached_tokens=min(cached, usage.prompt_tokens),
-        output_tokens=usage.completion_tokens,
+        prompt_tokens=prompt,
+        cached_tokens=min(max(cached, 0), prompt),
+        output_tokens=max(usage.completion_tokens, 0),
     )

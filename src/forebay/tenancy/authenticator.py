@@ -4,16 +4,17 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from forebay.core.errors import InvalidApiKey, InvalidRequest, ModelNotFound, PermissionDenied
+from forebay.core.errors import InvalidApiKey, InvalidRequest, PermissionDenied
 from forebay.tenancy.directory import Directory
-from forebay.tenancy.keys import key_hash, key_id
+from forebay.tenancy.keys import key_hash
 from forebay.tenancy.principal import PRIORITY_NAMES, SCOPES, Principal, PriorityName, Scope, classes_up_to
 from forebay.tenancy.resources import Tenant
 
 PRIORITY_HEADER = "X-Priority"
+OPERATOR = "operator"
+"""What the operator's own key is called, in the audit log and in usage."""
 TIERS: Mapping[str, PriorityName] = {"priority": "interactive", "flex": "batch"}
 """OpenAI's `service_tier` → the class that it stands for; any other stands for none."""
-MAX_NAMES_IN_ERROR = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +28,21 @@ class OperatorKey:
 
 def operator_key(key: str, tenant: str) -> OperatorKey:
     """`key` as the operator's, which belongs to `tenant`."""
-    return OperatorKey(key_hash(key), key_id(key), tenant)
+    return OperatorKey(key_hash(key), OPERATOR, tenant)
 
 
 class Authenticator:
     """Accepts the operator's key and the keys of a directory, and knows when each was last used.
 
-    `directory` gives the newest one; what it raises, callers see. `now` is in Unix seconds.
+    `directory` gives the newest one; what it raises, callers see. `unix_time` gives seconds.
     """
 
     def __init__(
-        self, directory: Callable[[], Directory], operator: OperatorKey | None, now: Callable[[], float]
+        self, directory: Callable[[], Directory], operator: OperatorKey | None, unix_time: Callable[[], float]
     ) -> None:
         self._directory = directory
         self._operator = operator
-        self._now = now
+        self._unix_time = unix_time
         self._last_used: dict[str, float] = {}
 
     def authenticate(
@@ -57,7 +58,7 @@ class Authenticator:
         if not key or not key.strip():
             also = f" or `{key_header}: YOUR_KEY`" if key_header else ""
             raise InvalidApiKey(f"No API key was sent. Send the header `Authorization: Bearer YOUR_KEY`{also}.")
-        now = self._now()
+        now = self._unix_time()
         principal = self._principal_of(key_hash(key.strip()), now)
         self._last_used[principal.key_id] = now
         return principal
@@ -99,18 +100,6 @@ def require_scope(principal: Principal, scope: Scope) -> None:
         has = ", ".join(name for name in SCOPES if name in principal.scopes) or "none"
         raise PermissionDenied(
             f"This needs a key with the scope {scope!r}; this key has {has}. Ask the platform's operator for one."
-        )
-
-
-def require_model(principal: Principal, alias: str) -> None:
-    """Raises ModelNotFound where the key may not call `alias`, whether there is such a model or not: a key does not
-    learn of models that are not for it. To be called before the alias is looked up, which would name them.
-    """
-    if principal.models is not None and alias not in principal.models:
-        known = sorted(principal.models)[:MAX_NAMES_IN_ERROR]
-        raise ModelNotFound(
-            f"The model {alias[:100]!r} does not exist here. Known models: {', '.join(known) or 'none'}.",
-            param="model",
         )
 
 

@@ -75,10 +75,6 @@ class Directory:
             account for place in _places(principal, alias) if (account := self._accounts.get(place)) is not None
         )
 
-    def has_quota(self, principal: Principal, alias: str) -> bool:
-        """Whether anything that is counted limits such a request."""
-        return any(place in self._accounts for place in _places(principal, alias))
-
     def max_tokens(self, principal: Principal, alias: str) -> int | None:
         """The most output tokens that such a request may ask for, the least of its quotas' caps; None: no cap."""
         quotas = (self._quotas.get(place) for place in _places(principal, alias))

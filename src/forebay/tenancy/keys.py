@@ -12,7 +12,6 @@ from pathlib import Path
 from forebay.core.errors import ConfigurationError
 
 KEY_PREFIX = "fb-"
-KEY_ID_LENGTH = 12
 KEY_FILE = "api-key"
 
 
@@ -23,11 +22,6 @@ def new_key() -> str:
 def key_hash(key: str) -> bytes:
     """SHA-256 of the key, 32 bytes."""
     return hashlib.sha256(key.encode()).digest()
-
-
-def key_id(key: str) -> str:
-    """A name for the key that may be logged: the start of its hash."""
-    return key_hash(key).hex()[:KEY_ID_LENGTH]
 
 
 def load_or_create_key(data_dir: Path) -> str:

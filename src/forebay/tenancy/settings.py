@@ -8,8 +8,6 @@ from forebay.tenancy.principal import PriorityName
 
 TenantId = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
 
-Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
-
 
 class TenancySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The operator's own key, and how quotas are kept."""

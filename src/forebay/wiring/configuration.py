@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from forebay.administration.kinds import TENANTS
 from forebay.administration.snapshots import Snapshots
@@ -40,10 +41,10 @@ async def open_configuration(
     try:
         await asyncio.to_thread(_prepare, store, tenancy.default_tenant, loaded, unix_time())
         snapshots = Snapshots(store, clock, tenancy.refresh_s)
-        await snapshots.load()
+        await snapshots.refresh()
         operator = operator_key(api_key, tenancy.default_tenant)
         authenticator = Authenticator(lambda: snapshots.current.directory, operator, unix_time)
-        async with running(snapshots.run(), note_key_use(store, authenticator)):
+        async with running(snapshots.run, partial(note_key_use, store, authenticator)):
             yield OperatedConfiguration(store, snapshots, authenticator)
     finally:
         store.close()

@@ -18,10 +18,11 @@ from forebay.wiring.loops import running
 
 @dataclass(frozen=True, slots=True)
 class KeptContent:
-    """Prompts and outputs, and whole answers for repeats."""
+    """Prompts and outputs, and whole answers for repeats; and what deletes them."""
 
     log: ObjectContentLog
     shelf: ObjectAnswerShelf
+    retention: Retention
 
 
 @asynccontextmanager
@@ -39,8 +40,8 @@ async def open_content(
         unix_time=unix_time,
     )
     log = ObjectContentLog(objects, settings, redactor)
-    async with log.running(), running(retention.run()):
-        yield KeptContent(log, ObjectAnswerShelf(objects, ttl_s, unix_time))
+    async with log.running(), running(retention.run):
+        yield KeptContent(log, ObjectAnswerShelf(objects, ttl_s, unix_time), retention)
 
 
 async def _tenants(store: ConfigurationStore) -> Sequence[Tenant]:

@@ -13,6 +13,7 @@ from forebay.storage.counters.memory import MemoryReservations
 from forebay.storage.counters.repeats import MemoryRepeats, ValkeyRepeats
 from forebay.storage.counters.valkey import ValkeyReservations
 from forebay.tenancy.reservation.lease import ReservationStore
+from forebay.wiring.sole_user import sole_user
 
 NS_PER_US = 1000
 
@@ -30,8 +31,9 @@ async def open_counters(loaded: LoadedConfig, clock: Clock, unix_time: Callable[
     """Raises ConfigurationError."""
     url, tenancy = loaded.config.storage.counters, loaded.config.tenancy
     if url is None:
-        in_memory = MemoryReservations(lambda: time.monotonic_ns() // NS_PER_US, unix_time, tenancy.lease_ttl_s)
-        yield Counters(in_memory, MemoryRepeats(unix_time))
+        with sole_user(loaded.data_dir):
+            in_memory = MemoryReservations(lambda: time.monotonic_ns() // NS_PER_US, unix_time)
+            yield Counters(in_memory, MemoryRepeats(unix_time))
         return
     async with ValkeyReservations(url, tenancy.lease_ttl_s) as shared, ValkeyRepeats(url) as repeats:
         reservations = FallbackReservations(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from forebay.storage.relational import backup as backups
 from forebay.storage.relational import schema
-from forebay.storage.relational.database import sqlite_url
+from forebay.storage.relational.database import sqlite_file, sqlite_url
 
 DATABASE_FILE = "forebay.db"
 
@@ -12,6 +12,11 @@ DATABASE_FILE = "forebay.db"
 def database_url(configured: str | None, data_dir: Path) -> str:
     """The one that is configured, else the file in the data directory."""
     return configured or sqlite_url(data_dir / DATABASE_FILE)
+
+
+def database_file(configured: str | None, data_dir: Path) -> Path | None:
+    """The file of that database; None where a server has it. Raises ConfigurationError where its URL is wrong."""
+    return sqlite_file(database_url(configured, data_dir))
 
 
 def backup_database(url: str, file: Path) -> int:

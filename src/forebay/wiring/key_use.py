@@ -2,30 +2,30 @@
 
 import asyncio
 
-import structlog
-
 from forebay.administration.store import ConfigurationStore
 from forebay.core.errors import StoreUnavailable
+from forebay.core.outage import Outage
 from forebay.tenancy.authenticator import Authenticator
-
-logger = structlog.get_logger(__name__)
 
 EVERY_S = 30.0
 
 
 async def note_key_use(store: ConfigurationStore, authenticator: Authenticator) -> None:
     """Until cancelled, and once more then. What cannot be written is lost: the next use is written again."""
+    outage = Outage("last use of keys not written", "last use of keys is written again")
     try:
         while True:
             await asyncio.sleep(EVERY_S)
-            await asyncio.to_thread(_write, store, authenticator)
+            await asyncio.to_thread(_write, store, authenticator, outage)
     finally:
-        _write(store, authenticator)
+        _write(store, authenticator, outage)
 
 
-def _write(store: ConfigurationStore, authenticator: Authenticator) -> None:
+def _write(store: ConfigurationStore, authenticator: Authenticator, outage: Outage) -> None:
     if used := authenticator.take_last_used():
         try:
             store.note_key_use(used)
         except StoreUnavailable as error:
-            logger.warning("last use of keys not written", keys=len(used), detail=error.detail)
+            outage.begins(keys=len(used), detail=error.detail)
+        else:
+            outage.ends()

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
+from functools import partial
 
 from forebay.config.loading import LoadedConfig
 from forebay.core.clock import Clock
@@ -38,10 +39,10 @@ async def open_usage(
         partitions = Partitions(objects, scratch, settings.cache_mb * MIB)
         async with LocalUsageLog(root, settings, clock) as log:
             if settings.carrier == "nats":
-                shipping = carry(lambda: open_stream(settings), log, partitions, duck, settings)
+                shipping = partial(carry, partial(open_stream, settings), log, partitions, duck, settings)
             else:
-                shipping = Shipper(log, partitions, duck).run()
+                shipping = Shipper(log, partitions, duck).run
             upkeep = Upkeep(partitions, duck, settings.retention_days, unix_time)
             with closing(Warehouse(partitions, duck, root, scratch)) as books:
-                async with running(shipping, upkeep.run()):
+                async with running(shipping, upkeep.run):
                     yield Usage(log, books)

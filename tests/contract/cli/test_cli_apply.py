@@ -1,5 +1,6 @@
 """`forebay apply` against a real Admin API."""
 
+import io
 import time
 from decimal import Decimal
 from pathlib import Path
@@ -178,3 +179,25 @@ def test_a_key_of_nobody_is_no_plan(cli: Cli, platform: AdminPlatform, file: Pat
     assert ran.code == 1
     assert "keys[0].tenant: there is no tenant acmee" in ran.err
     assert numbers(platform) == 0
+
+
+def test_standard_input(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(PLATFORM))
+    ran = cli("apply", "-f", "-", "--yes")
+    assert ran.code == 0, ran.err
+    assert ran.out.endswith("Done.\n")
+
+
+def test_a_flag_is_no_file(cli: Cli) -> None:
+    ran = cli("apply", "-f", "--dry-run")
+    assert ran.code == 2
+    assert "expected a file" in " ".join((ran.out + ran.err).split())
+
+
+def test_the_operator_s_tenant_stays(cli: Cli, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FOREBAY_CONFIG", raising=False)
+    cli("tenant", "create", "default")
+    ran = cli("apply", "-f", str(file), "--yes", "--prune")
+    assert ran.code == 0, ran.err
+    assert "kept: tenant default" in ran.out

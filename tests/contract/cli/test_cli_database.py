@@ -59,3 +59,25 @@ def test_what_is_no_backup(forebay: Cli, here: Path) -> None:
     ran = forebay("db", "restore", "no.gz")
     assert ran.code != 0
     assert "no.gz" in ran.err
+
+
+def test_force_says_what_must_be_done(forebay: Cli, here: Path) -> None:
+    assert forebay("db", "migrate").code == 0
+    assert forebay("db", "backup", "saved.gz").code == 0
+    ran = forebay("db", "restore", "saved.gz", "--force")
+    assert ran.code == 0, ran.err
+    assert "audit log" in ran.err
+    assert "must be restarted" in ran.err
+
+
+def test_what_fails_leaves_no_database_behind(forebay: Cli, here: Path) -> None:
+    assert forebay("db", "migrate").code == 0
+    assert forebay("db", "backup", "saved.gz").code == 0
+    whole = (here / "saved.gz").read_bytes()
+    (here / "cut.gz").write_bytes(whole[:-30])
+    new = here / "new" / "deep" / "forebay.db"
+    for arguments in (("backup", "other.gz"), ("restore", "missing.gz"), ("restore", "cut.gz")):
+        ran = forebay("db", *arguments, "--database", f"sqlite:///{new}")
+        assert ran.code == 78, ran.err
+    assert not (here / "new").exists()
+    assert not (here / "other.gz").exists()

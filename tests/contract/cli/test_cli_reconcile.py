@@ -1,5 +1,6 @@
 """Reconciliation, over HTTP, of a real warehouse with engines' logs."""
 
+import io
 import json
 import time
 from collections.abc import Iterator
@@ -149,3 +150,10 @@ def test_what_is_refused_says_why(cli: Cli, arguments: list[str], said: str) -> 
     ran = cli("usage", "reconcile", *arguments)
     assert ran.code != 0
     assert said in ran.err
+
+
+def test_standard_input(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    ran = cli("usage", "reconcile", *PERIOD, "--engine-log", "-", "--by", "request")
+    assert ran.code in {0, 1}, ran.err
+    assert ran.err == ""

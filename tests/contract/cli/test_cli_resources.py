@@ -1,5 +1,6 @@
 """Each command does what it says, over HTTP."""
 
+import io
 import re
 from pathlib import Path
 
@@ -191,3 +192,29 @@ def test_what_is_refused_says_why(cli: Cli, arguments: list[str], said: str) -> 
     assert ran.code == 1
     assert ran.out == ""
     assert said in ran.err
+
+
+def test_a_second_key_of_a_name_is_told(cli: Cli) -> None:
+    cli("tenant", "create", "acme")
+    first = cli("key", "create", "acme", "--name", "search", "--json")
+    assert first.err == ""
+    second = cli("key", "create", "acme", "--name", "search")
+    assert second.code == 0
+    assert first.json["id"] in second.err
+
+
+def test_a_price_that_has_begun_is_told(cli: Cli) -> None:
+    begun = cli("price", "set", "chat", "--prompt", "1", "--output", "1", "--from", "2026-01-01")
+    assert begun.code == 0
+    assert "never be changed or deleted" in begun.err
+    assert cli("price", "set", "chat", "--prompt", "1", "--output", "1", "--from", "2090-01-01").err == ""
+
+
+def test_hints_name_commands(cli: Cli) -> None:
+    assert "`forebay tenant list`" in cli("key", "create", "nosuch").err
+
+
+def test_a_prompt_from_standard_input(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("Be brief."))
+    assert cli("prompt", "set", "px", "--file", "-").code == 0
+    assert cli("prompt", "show", "px", "--json").json["text"] == "Be brief."

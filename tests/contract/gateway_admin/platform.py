@@ -1,5 +1,6 @@
 """A gateway's Admin API as it is: real HTTP, a real database, the snapshot that keys are looked up in."""
 
+import asyncio
 import http.client
 import json
 from collections.abc import Iterator, Mapping
@@ -60,6 +61,8 @@ class AdminPlatform:
     authenticator: Authenticator
     wall: Wall
     aliases: set[str] = field(default_factory=set)
+    forgotten: list[str] = field(default_factory=list)
+    """The tenants of which all was to be deleted that is kept elsewhere."""
 
     def send(self, method: str, path: str, body: Any = None, *, key: str | None = OPERATOR, **headers: str) -> Answer:
         """`body` is JSON, or bytes as they are; a header's name has `_` for `-`."""
@@ -97,22 +100,30 @@ def admin_platform(directory: Path, books: UsageBooks | None = None) -> Iterator
     store = open_configuration_store(f"sqlite:///{directory / 'configuration.db'}")
     store.migrate()
     wall, aliases = Wall(), set(ALIASES)
-    snapshots = Snapshots(store, SystemClock(), 30.0, built_in=store.contents())
+    snapshots = Snapshots(store, SystemClock(), 30.0)
+    asyncio.run(snapshots.refresh())
     authenticator = Authenticator(
         lambda: snapshots.current.directory, operator_key(OPERATOR, "default"), lambda: wall.now
     )
+    forgotten: list[str] = []
+
+    async def forget(tenant: str) -> None:
+        forgotten.append(tenant)
+
     administration = Administration(
         store,
         known_aliases=lambda: aliases,
         known_models=lambda: MODELS,
-        wall=lambda: wall.now,
+        unix_time=lambda: wall.now,
         changed=snapshots.refresh,
+        forgotten=forget,
     )
     routes = admin_routes(authenticator, administration)
     if books is not None:
         routes += usage_routes(authenticator, books, lambda: wall.now)
     try:
         with running(build_app(routes)) as app:
-            yield AdminPlatform(app.host, app.port, store, authenticator, wall, aliases)
+            yield AdminPlatform(app.host, app.port, store, authenticator, wall, aliases, forgotten)
     finally:
+        administration.close()
         store.close()

@@ -64,6 +64,7 @@ def test_who_may_not(platform: AdminPlatform, tenant: str, method: str, path: st
         ("quotas", {"tenant": "search", "monthly_budget_usd": "0.1234567891"}, "monthly_budget_usd", "9 decimals"),
         ("quotas", {"tenant": "search", "monthly_budget_usd": 0.1234567891}, "monthly_budget_usd", "9 decimals"),
         ("quotas", {"tenant": "search", "monthly_budget_usd": "NaN"}, "monthly_budget_usd", "amount"),
+        ("quotas", {"tenant": "search", "monthly_budget_usd": "1_000"}, "monthly_budget_usd", "such as 12.5"),
         ("quotas", {"tenant": "search", "monthly_budget_usd": -1}, "monthly_budget_usd", "amount"),
         ("quotas", {"tenant": "search", "monthly_budget_usd": "1e400"}, "monthly_budget_usd", "amount"),
         ("quotas", {"tenant": "search", "id": "other"}, "id", "search"),

@@ -91,7 +91,9 @@ def test_what_is_not_there(platform: AdminPlatform, tenant: str, kind: str, meth
     assert platform.send("DELETE", path_of(kind, row["id"])).status == 204
     body = {name: value for name, value in row.items() if name != "secret"} if method == "PUT" else {}
     answer = platform.send(method, path_of(kind, row["id"]), None if method in {"GET", "DELETE"} else body)
-    if method == "PUT" and kind in {"tenants", "quotas", "prompts"}:
+    if method == "PUT" and kind == "tenants":
+        assert (answer.status, answer.json["type"]) == (409, "urn:forebay:problem:conflict")
+    elif method == "PUT" and kind in {"quotas", "prompts"}:
         assert (answer.status, answer.etag, answer.headers["location"]) == (201, '"1"', path_of(kind, row["id"]))
     else:
         assert (answer.status, answer.json["type"]) == (404, "urn:forebay:problem:resource-not-found")

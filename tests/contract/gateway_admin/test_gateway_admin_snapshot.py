@@ -27,7 +27,7 @@ def test_the_snapshot_is_refreshed_before_the_answer_or_later(tmp_path: Path) ->
             store,
             known_aliases=lambda: (),
             known_models=lambda: (),
-            wall=lambda: 1.0,
+            unix_time=lambda: 1.0,
             changed=changed,
         )
         await administration.create(TENANTS, read_fields(b'{"id": "t"}'), actor="a")

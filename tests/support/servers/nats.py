@@ -1,21 +1,16 @@
 """A real NATS server with JetStream on this machine's loopback, from a wheel."""
 
-import ctypes
 import json
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.servers.process import ServerProcess, free_ports
+
 START_LIMIT_S = 20.0
-POLL_S = 0.05
-PARENT_DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG."""
 
 
 class NatsServer:
@@ -23,8 +18,8 @@ class NatsServer:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self._process = ServerProcess(directory / "log")
+        (self.port,) = free_ports(1)
         settings = {
             "listen": f"127.0.0.1:{self.port}",
             "jetstream": {"store_dir": str(directory / "streams"), "sync_interval": "always"},
@@ -38,26 +33,11 @@ class NatsServer:
 
     def start(self) -> None:
         command = [str(Path(sys.executable).parent / "nats-server"), "-c", str(self._directory / "nats.conf")]
-        with (self._directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509  # no thread of ours holds a lock that it would need
-            )
-        deadline = time.monotonic() + START_LIMIT_S
-        while not self._answers():
-            assert self._process.poll() is None, (self._directory / "log").read_text()
-            assert time.monotonic() < deadline, (self._directory / "log").read_text()
-            time.sleep(POLL_S)
+        self._process.start(command, self._answers, START_LIMIT_S)
 
     def stop(self) -> None:
         """At once, by force; whoever is connected is cut off."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(10)
-            self._process = None
+        self._process.end()
 
     def _answers(self) -> bool:
         try:
@@ -77,15 +57,3 @@ def nats_server() -> Iterator[NatsServer]:
             yield server
         finally:
             server.stop()
-
-
-def _die_with_parent() -> None:
-    """Between fork and exec."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,15 +1,11 @@
 """A real Postgres server on this machine's loopback, from a wheel."""
 
-import ctypes
 import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -18,14 +14,12 @@ from pathlib import Path
 
 import psycopg
 
+from tests.support.servers.process import ServerProcess, free_ports
+
 USER = "forebay"
 UNPRIVILEGED = "nobody"
 """Who runs the server where the tests are run by root, whom Postgres refuses."""
 START_LIMIT_S = 60.0
-STOP_LIMIT_S = 60.0
-POLL_S = 0.05
-PARENT_DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG."""
 
 
 class PostgresServer:
@@ -33,14 +27,13 @@ class PostgresServer:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.port = _free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        (self.port,) = free_ports(1)
+        self._process = ServerProcess(directory / "log", dies_by=signal.SIGQUIT)
         self._numbers = count(1)
         _run("initdb", "-D", str(directory / "data"), "-U", USER, "--auth=trust", "--encoding=UTF8", "--no-locale")
 
     @property
     def pid(self) -> int:
-        assert self._process is not None, "the server runs"
         return self._process.pid
 
     def start(self) -> None:
@@ -49,39 +42,15 @@ class PostgresServer:
             *("-D", str(self.directory / "data"), "-k", str(self.directory)),
             *("-h", "127.0.0.1", "-p", str(self.port), "-F"),
         ]
-        with (self.directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - it takes no lock
-                start_new_session=True,
-                **_identity(),
-            )
-        deadline = time.monotonic() + START_LIMIT_S
-        while not self._answers():
-            assert self._process.poll() is None, (self.directory / "log").read_text()
-            assert time.monotonic() < deadline, (self.directory / "log").read_text()
-            time.sleep(POLL_S)
+        self._process.start(command, self._answers, START_LIMIT_S, start_new_session=True, **_identity())
 
     def stop(self) -> None:
         """In order, though whoever is connected is cut off."""
-        self._end(signal.SIGINT)
+        self._process.end(signal.SIGINT)
 
     def kill(self) -> None:
         """As a crash would; the next start recovers."""
-        self._end(signal.SIGQUIT)
-
-    def _end(self, how: signal.Signals) -> None:
-        if self._process is not None:
-            self._process.send_signal(how)
-            try:
-                self._process.wait(STOP_LIMIT_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
+        self._process.end(signal.SIGQUIT)
 
     def new_database(self) -> str:
         """The URL of a new, empty database."""
@@ -144,15 +113,3 @@ def _identity() -> dict[str, int]:
         return {}
     entry = pwd.getpwnam(UNPRIVILEGED)
     return {"user": entry.pw_uid, "group": entry.pw_gid}
-
-
-def _die_with_parent() -> None:
-    """Between fork and exec, after the user was changed, which would undo it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGQUIT)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

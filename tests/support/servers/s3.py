@@ -1,29 +1,24 @@
 """A real S3 server on this machine's loopback, from a wheel: SeaweedFS."""
 
-import ctypes
 import json
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
+from tests.support.servers.process import ServerProcess, free_ports
+
 ACCESS_KEY = "forebay-test"
 SECRET_KEY = "secret-of-forebay-test"
 BUCKET = "forebay"
+REGION = "us-east-1"
 START_LIMIT_S = 60.0
-POLL_S = 0.1
-PARENT_DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG."""
 _PORTS = ("master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc", "s3", "s3.grpc")
 
 
@@ -32,8 +27,8 @@ class S3Server:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
-        self._ports = dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True))
+        self._process = ServerProcess(directory / "log")
+        self._ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
         (directory / "data").mkdir()
         (directory / "s3.json").write_text(json.dumps(_identities()))
 
@@ -46,7 +41,7 @@ class S3Server:
         """As `open_objects` takes them."""
         return {
             "endpoint": self.endpoint,
-            "region": "us-east-1",
+            "region": REGION,
             "access_key_id": ACCESS_KEY,
             "secret_access_key": SECRET_KEY,
         }
@@ -63,34 +58,18 @@ class S3Server:
         for name, port in self._ports.items():
             part, _, kind = name.partition(".")
             command.append(f"-{part}.port{'.' + kind if kind else ''}={port}")
-        with (self._directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self._directory,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509  # no thread of ours holds a lock that it would need
-            )
-        deadline = time.monotonic() + START_LIMIT_S
-        while not self._answers():
-            assert self._process.poll() is None, (self._directory / "log").read_text()
-            assert time.monotonic() < deadline, (self._directory / "log").read_text()
-            time.sleep(POLL_S)
+        self._process.start(command, self._answers, START_LIMIT_S, cwd=self._directory)
 
     def stop(self) -> None:
         """At once; whoever is connected is cut off."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(10)
-            self._process = None
+        self._process.end()
 
     def _answers(self) -> bool:
         store = S3Store(
             BUCKET,
             config={
                 "endpoint": self.endpoint,
-                "region": "us-east-1",
+                "region": REGION,
                 "access_key_id": ACCESS_KEY,
                 "secret_access_key": SECRET_KEY,
             },
@@ -131,17 +110,3 @@ def _identities() -> dict[str, object]:
             }
         ]
     }
-
-
-def _die_with_parent() -> None:
-    """Between fork and exec."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]

@@ -1,13 +1,8 @@
 """A real Valkey server on this machine's loopback, from a wheel."""
 
-import ctypes
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -15,10 +10,9 @@ from pathlib import Path
 
 import valkey
 
+from tests.support.servers.process import ServerProcess, free_ports
+
 START_LIMIT_S = 20.0
-POLL_S = 0.02
-PARENT_DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG."""
 
 
 class ValkeyServer:
@@ -26,8 +20,8 @@ class ValkeyServer:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self._process = ServerProcess(directory / "log")
+        (self.port,) = free_ports(1)
 
     @property
     def url(self) -> str:
@@ -43,36 +37,18 @@ class ValkeyServer:
             *("--bind", "127.0.0.1", "--port", str(self.port), "--unixsocket", str(self._directory / "socket")),
             *("--save", "", "--appendonly", "no", "--dir", str(self._directory)),
         ]
-        with (self._directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509  # nothing in it takes a lock
-            )
-        deadline = time.monotonic() + START_LIMIT_S
-        while not self._answers():
-            assert self._process.poll() is None, (self._directory / "log").read_text()
-            assert time.monotonic() < deadline, (self._directory / "log").read_text()
-            time.sleep(POLL_S)
+        self._process.start(command, self._answers, START_LIMIT_S)
 
     def stop(self) -> None:
         """At once; whoever is connected is cut off."""
-        if self._process is not None:
-            self.go_on()
-            self._process.kill()
-            self._process.wait(10)
-            self._process = None
+        self._process.end()
 
     def freeze(self) -> None:
         """It keeps its connections and answers nothing, until `go_on`."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGSTOP)
+        self._process.send(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
+        self._process.send(signal.SIGCONT)
 
     def client(self) -> valkey.Valkey:
         return valkey.Valkey(host="127.0.0.1", port=self.port, socket_timeout=5.0)
@@ -105,15 +81,3 @@ def _binary() -> Path:
     assert spec.origin is not None, "it is a package in a folder"
     (binary,) = (Path(spec.origin).parent / "_binaries").glob("*/valkey-server")
     return binary
-
-
-def _die_with_parent() -> None:
-    """Between fork and exec."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

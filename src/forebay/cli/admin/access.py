@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from forebay.cli.listening import base_url
-from forebay.config.environment import API_KEY_VARIABLE, URL_VARIABLE, operators_key, operators_url
+from forebay.config.environment import API_KEY_VARIABLE, URL_VARIABLE, given_in, operators_key, operators_url
 from forebay.config.loading import LoadedConfig, load_config
 from forebay.core.errors import ConfigurationError
 from forebay.tenancy.keys import KEY_FILE, load_or_create_key
@@ -48,12 +48,18 @@ def gateway_access(given: GivenAccess, environment: Mapping[str, str]) -> Gatewa
     if url is None:
         assert loaded is not None
         url = base_url(loaded.config.gateway.host, loaded.config.gateway.port)
-        found_by = f"gateway.host and gateway.port of {loaded.file or 'the defaults'}"
+        found_by = _place_of_address(loaded, environment)
     url = _checked_url(url, found_by)
     if key is None:
         assert loaded is not None
         key, key_found_by = _local_key(loaded, url), "tenancy.api_key"
     return GatewayAccess(url, found_by, _checked_key(key, key_found_by))
+
+
+def _place_of_address(loaded: LoadedConfig, environment: Mapping[str, str]) -> str:
+    place = f"gateway.host and gateway.port of {loaded.file or 'the defaults'}"
+    variables = given_in(environment, "gateway.host", "gateway.port")
+    return f"{place}, with {' and '.join(variables)} of the environment" if variables else place
 
 
 def _checked_url(url: str, found_by: str) -> str:

@@ -14,11 +14,13 @@ import aiohttp
 import msgspec
 
 from forebay.cli.admin.access import GatewayAccess
+from forebay.cli.admin.secrecy import require_no_secret
 
 CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_S = 60.0
 PAGE = 1000
-DATE_RESOLUTION_S = 1.0
+DATE_LAG_S = 2.0
+"""A second that is not over, and one until the server reads its clock for the header anew."""
 MAX_TOLD_BYTES = 200
 """Of an answer that is not Forebay's."""
 
@@ -63,7 +65,7 @@ class _Page(msgspec.Struct):
 
 
 class AdminApi:
-    """Each call is bounded in time and raises AdminFailure."""
+    """Each call is bounded in time and raises AdminFailure; InvalidRequest for a key where an id belongs."""
 
     def __init__(self, access: GatewayAccess, session: aiohttp.ClientSession) -> None:
         self._access = access
@@ -71,9 +73,9 @@ class AdminApi:
         self._date: str | None = None
 
     def gateways_time(self) -> float:
-        """Unix seconds by the gateway's clock at its last answer, up to a second late; ours where it tells none."""
+        """Unix seconds by the gateway's clock at its last answer, up to two seconds ahead; ours where it tells none."""
         try:
-            return parsedate_to_datetime(self._date or "").timestamp() + DATE_RESOLUTION_S
+            return parsedate_to_datetime(self._date or "").timestamp() + DATE_LAG_S
         except ValueError:
             return time.time()
 
@@ -90,6 +92,7 @@ class AdminApi:
         the revision that what is changed must have.
         """
         asked = {name: str(value) for name, value in (query or {}).items() if value is not None}
+        require_no_secret((path, *asked.values()))
         headers = {} if expected is None else {"If-Match": f'"{expected}"'}
         data = None
         if body is not None:

@@ -11,18 +11,21 @@ from rich.console import Console
 from forebay.cli.admin.api import AdminApi, AdminFailure, Row
 from forebay.cli.admin.applying import apply_plan
 from forebay.cli.admin.calling import Via, calling, tell_failure
+from forebay.cli.admin.inputs import INPUT, STANDARD_INPUT
+from forebay.cli.admin.known_names import name_problems, read_known_names
 from forebay.cli.admin.plan import Change, Plan, State, make_plan
 from forebay.cli.admin.plan_text import DONE, plan_json, print_plan, subject
 from forebay.cli.admin.platform_file import read_platform_file
 from forebay.cli.admin.state import read_state
 from forebay.cli.admin.tables import print_json
 from forebay.cli.failures import EXIT_FAILED
+from forebay.config.loading import load_config, process_environment
 from forebay.core.errors import InvalidRequest
 
 
 def apply(
     *,
-    file: Annotated[Path, Parameter(name=("--file", "-f"), help="The YAML file; - is standard input.")],
+    file: Annotated[Path, INPUT, Parameter(name=("--file", "-f"), help="The YAML file; - is standard input.")],
     dry_run: Annotated[bool, Parameter(help="Print the plan and change nothing.", negative="")] = False,
     prune: Annotated[
         bool, Parameter(help="Delete what is not in the file, of the kinds that it has a section for.", negative="")
@@ -34,20 +37,27 @@ def apply(
 ) -> int:
     """Make tenants, keys, quotas, prices and prompts as a file declares them; a second time there is nothing to do."""
     declaration = read_platform_file(file)
+    own_tenant = _operators_tenant(via) if prune else None
 
     async def work(api: AdminApi, via: Via) -> int:
         state = await read_state(api)
-        plan = make_plan(declaration, state, now=api.gateways_time(), prune=prune)
-        if plan.problems:
-            raise InvalidRequest("\n".join(f"{file}: {problem}" for problem in plan.problems))
+        plan = make_plan(declaration, state, now=api.gateways_time(), prune=prune, own_tenant=own_tenant)
+        problems = [*plan.problems, *name_problems(plan, declaration, await read_known_names(api, state))]
+        if problems:
+            raise InvalidRequest("\n".join(f"{file}: {problem}" for problem in problems))
         run = _Run(plan, via.json)
         if dry_run or not plan.changes:
             run.print_plan()
             return 0
-        _require_consent(run, yes=yes, from_input=str(file) == "-")
+        _require_consent(run, yes=yes, from_input=str(file) == STANDARD_INPUT)
         return await run.carry_out(api, state)
 
     return calling(via, work)
+
+
+def _operators_tenant(via: Via | None) -> str:
+    """That of the local configuration's operator. Raises ConfigurationError."""
+    return load_config(via.config if via else None, process_environment()).config.tenancy.default_tenant
 
 
 class _Run:

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 from forebay.cli.admin.api import AdminApi
 from forebay.cli.admin.calling import Via, calling
 from forebay.cli.admin.columns import COLUMNS
+from forebay.cli.admin.secrecy import key_id_of
 from forebay.cli.admin.tables import print_json, print_table
 
 
@@ -20,7 +21,13 @@ def list_(
     via: Via | None = None,
 ) -> int:
     """List changes, newest first; `--json` has each with what was before and after."""
-    query = {"limit": limit, "before": before, "kind": kind, "id": id_, "actor": actor}
+    query = {
+        "limit": limit,
+        "before": before,
+        "kind": kind,
+        "id": id_,
+        "actor": actor if actor is None else key_id_of(actor, "--actor"),
+    }
 
     async def work(api: AdminApi, via: Via) -> None:
         answer = await api.call("GET", "/admin/v1/audit", query=query)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from forebay.cli.admin.access import GivenAccess, gateway_access
 from forebay.cli.admin.api import AdminApi, AdminFailure, open_api
+from forebay.cli.admin.wording import in_our_words
 from forebay.cli.failures import EXIT_FAILED
 from forebay.config.loading import process_environment
 
@@ -57,5 +58,5 @@ def calling(via: Via | None, work: Callable[[AdminApi, Via], Awaitable[int | Non
 def tell_failure(failure: AdminFailure) -> None:
     """On standard error."""
     Console(file=sys.stderr, soft_wrap=True, highlight=False).print(
-        Text.assemble((f"{failure.title}: ", "bold red"), failure.detail)
+        Text.assemble((f"{failure.title}: ", "bold red"), in_our_words(failure.detail))
     )

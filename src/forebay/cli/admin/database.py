@@ -1,5 +1,6 @@
 """`forebay db …`: on the database itself, whether or not a gateway runs."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -32,12 +33,20 @@ def restore(
     file: Annotated[Path, Parameter(help="What `forebay db backup` wrote.")],
     /,
     *,
-    force: Annotated[bool, Parameter(help="Delete what the database holds now.", negative="")] = False,
+    force: Annotated[
+        bool, Parameter(help="Delete what the database holds now, its audit log too.", negative="")
+    ] = False,
     database: DatabaseFlag = None,
     config: ConfigFlag = None,
 ) -> int:
     """Put a backup into an empty database, of any kind; start the gateways on it anew afterwards."""
     rows = restore_database(_url(database, config), file, force=force)
+    if force:
+        print(
+            "Note: the audit log is the backup's too: what was changed since is not in it. Gateways that use this "
+            "database must be restarted: until then they go on with the configuration that was.",
+            file=sys.stderr,
+        )
     print(f"{_rows(rows)} restored. Start the gateways that use this database anew.")
     return 0
 

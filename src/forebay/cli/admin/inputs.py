@@ -1,16 +1,32 @@
 """What operators type: times, durations, tags."""
 
 import re
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from sys import stdin
+
+from cyclopts import Parameter
 
 from forebay.core.errors import InvalidRequest
 
+STANDARD_INPUT = "-"
+
+
+def _require_file(_type: object, value: object) -> None:
+    """Raises ValueError for a flag that stands where the name of a file is missing."""
+    for file in value if isinstance(value, tuple) else (value,):
+        if isinstance(file, Path) and str(file) != STANDARD_INPUT and str(file).startswith("-"):
+            raise ValueError(
+                f"expected a file, or - for standard input, before {file}; a file of that name is ./{file}"
+            )
+
+
+INPUT = Parameter(allow_leading_hyphen=True, validator=_require_file)
+"""Of a flag that takes files: `-` alone is standard input."""
+
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)", re.ASCII)
-_MONTH = re.compile(r"(\d{4})-(\d{2})", re.ASCII)
 _UNIX = re.compile(r"\d{1,11}(?:\.\d+)?", re.ASCII)
 
 
@@ -32,22 +48,15 @@ def _is_year(text: str) -> bool:
     return len(text) in {4, 8} and text.isdigit()
 
 
-def month_bounds(text: str, name: str) -> tuple[str, str]:
-    """The first days of the month `YYYY-MM` and of the next one, `YYYY-MM-DD`. Raises InvalidRequest."""
-    matched = _MONTH.fullmatch(text)
-    year, month = (int(matched[1]), int(matched[2])) if matched else (0, 0)
-    if not (1 <= month <= 12 and 1970 <= year <= 9998):
-        raise InvalidRequest(f"{name}: expected a month such as 2026-11, got {text!r}.")
-    following = (year + 1, 1) if month == 12 else (year, month + 1)
-    return f"{year:04}-{month:02}-01", f"{following[0]:04}-{following[1]:02}-01"
-
-
-def duration_s(text: str, name: str) -> float:
+def duration_s(text: str, name: str, most_days: int | None = None) -> float:
     """Seconds of `3600`, `90s`, `30m`, `24h` or `7d`. Raises InvalidRequest."""
     matched = _DURATION.fullmatch(text)
     if matched is None:
         raise InvalidRequest(f"{name}: expected a duration such as 90s, 30m, 24h or 7d, got {text!r}.")
-    return float(matched[1]) * SECONDS[matched[2] or "s"]
+    seconds = float(matched[1]) * SECONDS[matched[2] or "s"]
+    if most_days is not None and seconds > most_days * SECONDS["d"]:
+        raise InvalidRequest(f"{name}: expected at most {most_days}d, got {text}.")
+    return seconds
 
 
 def tags_of(texts: Iterable[str], name: str) -> dict[str, str]:
@@ -74,10 +83,15 @@ def shown_time(unix_s: float | None, none: str) -> str:
     return text.removesuffix(" 00:00:00")
 
 
+def past(unix_s: float, now: float) -> str:
+    """What is wrong with a time that should be to come, both in Unix seconds."""
+    return f"{shown_time(unix_s, '')} is past: it is {shown_time(now, '')} now (UTC); give a later time."
+
+
 def text_of(file: Path, name: str) -> str:
     """The whole file, standard input where it is `-`. Raises InvalidRequest."""
     try:
-        return stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        return sys.stdin.read() if str(file) == STANDARD_INPUT else file.read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidRequest(f"{name}: {file} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError as error:

@@ -1,15 +1,19 @@
 """`forebay key …`."""
 
+import sys
+import time
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from forebay.administration.kinds import KEYS
+from forebay.api.admin import MAX_OVERLAP_S
 from forebay.cli.admin.api import AdminApi, Answer, resource_path
 from forebay.cli.admin.calling import Via, calling
-from forebay.cli.admin.inputs import duration_s, shown_time, tags_of, unix_time
+from forebay.cli.admin.inputs import duration_s, past, shown_time, tags_of, unix_time
 from forebay.cli.admin.resources import change_resource, delete_resource, list_resources, show_resource
+from forebay.cli.admin.secrecy import key_id_of
 from forebay.cli.admin.tables import print_json
 from forebay.core.errors import InvalidRequest
 from forebay.tenancy.principal import Scope
@@ -51,10 +55,19 @@ def create(
     via: Via | None = None,
 ) -> int:
     """Create a key; its secret is printed now and never again."""
-    body = {"tenant": tenant, **(flags or KeyFlags()).fields()}
+    body: dict[str, Any] = {"tenant": tenant, **(flags or KeyFlags()).fields()}
+    if (expires_at := body.get("expires_at")) is not None and expires_at <= (now := time.time()):
+        raise InvalidRequest(f"--expires: {past(expires_at, now)}")
 
     async def work(api: AdminApi, via: Via) -> None:
+        same = await _named(api, tenant, body["name"]) if body.get("name") else []
         _tell_secret(via, await api.create(KEYS.name, body), "is created")
+        if same:
+            print(
+                f"Note: {tenant} has another key {body['name']} ({', '.join(same)}). `forebay apply` cannot tell them "
+                "apart: rename or delete one.",
+                file=sys.stderr,
+            )
 
     return calling(via, work)
 
@@ -70,7 +83,7 @@ def list_(
 
 def show(key: KeyArgument, /, *, via: Via | None = None) -> int:
     """Show a key, without its secret."""
-    return show_resource(via, KEYS, key)
+    return show_resource(via, KEYS, key_id_of(key))
 
 
 def set_(
@@ -95,21 +108,22 @@ def set_(
         patch["tags"] = {**patch.get("tags", {}), **dict.fromkeys(remove_tag)}
     if disabled is not None:
         patch["disabled"] = disabled
-    return change_resource(via, KEYS, key, patch)
+    return change_resource(via, KEYS, key_id_of(key), patch)
 
 
 def rotate(
     key: KeyArgument,
     /,
     *,
-    overlap: Annotated[str, Parameter(help="How long the old secret works on: 90s, 30m, 24h, 7d.")] = "1h",
+    overlap: Annotated[str, Parameter(help="How long the old secret works on: 90s, 30m, 24h, at most 30d.")] = "1h",
     via: Via | None = None,
 ) -> int:
     """Give a key a new secret, which is printed now and never again."""
-    body = {"overlap_s": duration_s(overlap, "--overlap")}
+    id_ = key_id_of(key)
+    body = {"overlap_s": duration_s(overlap, "--overlap", MAX_OVERLAP_S // 86400)}
 
     async def work(api: AdminApi, via: Via) -> None:
-        answer = await api.call("POST", resource_path(KEYS.name, key) + "/rotate", body=body)
+        answer = await api.call("POST", resource_path(KEYS.name, id_) + "/rotate", body=body)
         until = shown_time(answer.row().get("previous_expires_at"), "now")
         _tell_secret(via, answer, f"is rotated; its old secret works until {until} UTC")
 
@@ -118,7 +132,13 @@ def rotate(
 
 def revoke(key: KeyArgument, /, *, via: Via | None = None) -> int:
     """Delete a key: whoever uses it is refused from then on."""
-    return delete_resource(via, KEYS, key)
+    return delete_resource(via, KEYS, key_id_of(key))
+
+
+async def _named(api: AdminApi, tenant: str, name: str) -> list[str]:
+    """The ids of the tenant's keys of that name."""
+    rows, _ = await api.rows(KEYS.name, {"tenant": tenant})
+    return [row["id"] for row in rows if row.get("name") == name]
 
 
 def _tell_secret(via: Via, answer: Answer, what: str) -> None:

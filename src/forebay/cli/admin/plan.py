@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from forebay.cli.admin.inputs import past
 from forebay.cli.admin.sections import SECTIONS, Fields, Section
 
 Action = Literal["create", "change", "delete"]
+OWN_TENANT = "it is the operator's own; delete it with `forebay tenant delete`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,12 @@ class Plan:
     problems: Sequence[str] = ()
 
 
-def make_plan(declared: Mapping[str, Sequence[Fields]], state: State, *, now: float, prune: bool) -> Plan:
+def make_plan(
+    declared: Mapping[str, Sequence[Fields]], state: State, *, now: float, prune: bool, own_tenant: str | None = None
+) -> Plan:
     """`now` in Unix seconds. With `prune`, what is there of the declared kinds and is not declared is deleted, but for
-    prices that have begun, keys of the scope admin (nobody shall lock himself out) and what others that stay name.
+    prices that have begun, keys of the scope admin and `own_tenant`, which is the operator's (nobody shall lock himself
+    out), and what others that stay name.
     """
     comparisons = {
         kind: _Comparison(section, declared[kind], state[kind], now)
@@ -65,7 +70,7 @@ def make_plan(declared: Mapping[str, Sequence[Fields]], state: State, *, now: fl
     problems = [problem for comparison in comparisons.values() for problem in comparison.problems]
     kept: list[str] = []
     if prune:
-        deletions, kept = _deletions(comparisons, state, now)
+        deletions, kept = _deletions(comparisons, state, now, own_tenant)
         changes += deletions
     problems += _lost_owners(declared, state, changes)
     unchanged = {kind: comparison.unchanged for kind, comparison in comparisons.items()}
@@ -100,7 +105,11 @@ class _Comparison:
 
     def _compare(self, index: int, entry: Fields, found: Sequence[Row]) -> None:
         if not found:
-            self._create(entry)
+            expires_at = entry.get("expires_at")
+            if expires_at is not None and expires_at <= self._now:
+                self.problems.append(f"{self._section.kind.name}[{index}].expires_at: {past(expires_at, self._now)}")
+            else:
+                self._create(entry)
             return
         name, kind = self._section.name_of(entry), self._section.kind.name
         if len(found) > 1:
@@ -141,7 +150,9 @@ class _Comparison:
         self.changes.append(Change("create", self._section.kind.name, self._section.name_of(entry), entry))
 
 
-def _deletions(comparisons: Mapping[str, _Comparison], state: State, now: float) -> tuple[list[Change], list[str]]:
+def _deletions(
+    comparisons: Mapping[str, _Comparison], state: State, now: float, own_tenant: str | None
+) -> tuple[list[Change], list[str]]:
     """The last first: what names others goes before them."""
     changes: list[Change] = []
     kept: list[str] = []
@@ -150,7 +161,7 @@ def _deletions(comparisons: Mapping[str, _Comparison], state: State, now: float)
         for row in comparisons[kind].others:
             if kind == "prices" and row.fields["effective_from"] <= now:
                 continue
-            why = _why_kept(kind, row, state, gone)
+            why = OWN_TENANT if kind == "tenants" and row.id == own_tenant else _why_kept(kind, row, state, gone)
             name = SECTIONS[kind].name_of(row.fields)
             if why is not None:
                 kept.append(f"{SECTIONS[kind].kind.noun} {name} ({row.id}): {why}")

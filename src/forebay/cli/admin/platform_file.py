@@ -9,6 +9,7 @@ import msgspec
 
 from forebay.cli.admin.inputs import text_of, unix_time
 from forebay.cli.admin.sections import SECTIONS, Fields, Section, ordered
+from forebay.cli.admin.wording import in_our_words, with_choices
 from forebay.cli.admin.yaml_reading import read_yaml
 from forebay.config.checking import suggestion
 from forebay.core.errors import ConfigurationError, InvalidRequest
@@ -87,7 +88,7 @@ class _Reader:
                 read = _as_time(value, path) if key in TIMES else value
                 fields[key] = ordered(key, msgspec.convert(read, types[key]))
             except msgspec.ValidationError as error:
-                yield f"{path}{_below(error)}."
+                yield f"{path}{with_choices(in_our_words(_below(error)), types[key])}."
             except InvalidRequest as error:
                 yield error.detail
 

@@ -1,7 +1,9 @@
 """`forebay price …`."""
 
+import sys
+import time
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -9,9 +11,8 @@ from forebay.administration.kinds import PRICES
 from forebay.cli.admin.calling import Via
 from forebay.cli.admin.inputs import unix_time
 from forebay.cli.admin.resources import create_resource, delete_resource, list_resources
-from forebay.metering.pricing import ANY
+from forebay.metering.pricing import ANY, PriceClass
 
-PriceClass = Literal["*", "interactive", "standard", "batch"]
 ClassFlag = Annotated[PriceClass, Parameter(name="--class", help="Priority class.")]
 
 
@@ -41,7 +42,14 @@ def set_(
         body["cached_usd_per_million"] = cached
     if from_ is not None:
         body["effective_from"] = unix_time(from_, "--from")
-    return create_resource(via, PRICES, body)
+    code = create_resource(via, PRICES, body)
+    if code == 0 and body.get("effective_from", 0.0) < time.time() and from_ is not None:
+        print(
+            "Note: that time is past, so this price counts at once, and it can never be changed or deleted; another "
+            "price can follow it.",
+            file=sys.stderr,
+        )
+    return code
 
 
 def list_(

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from forebay.administration.kinds import PROMPTS
 from forebay.cli.admin.calling import Via
-from forebay.cli.admin.inputs import text_of
+from forebay.cli.admin.inputs import INPUT, text_of
 from forebay.cli.admin.resources import delete_resource, list_resources, set_resource, show_resource
 from forebay.core.errors import InvalidRequest
 
@@ -18,7 +18,7 @@ def set_(
     prompt: PromptArgument,
     /,
     *,
-    file: Annotated[Path | None, Parameter(help="Its text, all of the file; - is standard input.")] = None,
+    file: Annotated[Path | None, INPUT, Parameter(help="Its text, all of the file; - is standard input.")] = None,
     model: Annotated[
         tuple[str, ...] | None, Parameter(help="An alias that it is for; may be repeated.", negative="")
     ] = None,

@@ -15,6 +15,7 @@ from forebay.cli.admin.resources import (
     set_resource,
     show_resource,
 )
+from forebay.cli.admin.secrecy import key_id_of
 from forebay.core.errors import InvalidRequest
 from forebay.tenancy.resources import quota_id
 
@@ -59,7 +60,7 @@ def set_(
     if model is not None:
         identity["alias"] = model
     if key is not None:
-        identity["key"] = key
+        identity["key"] = key_id_of(key, "--key")
     return set_resource(via, QUOTAS, _id(tenant, model, key), identity, patch)
 
 
@@ -71,7 +72,9 @@ def list_(
     via: Via | None = None,
 ) -> int:
     """List quotas."""
-    return list_resources(via, QUOTAS, {"tenant": tenant, "alias": model, "key": key})
+    return list_resources(
+        via, QUOTAS, {"tenant": tenant, "alias": model, "key": key if key is None else key_id_of(key, "--key")}
+    )
 
 
 def show(tenant: Whose, /, *, model: ModelFlag = None, key: KeyFlag = None, via: Via | None = None) -> int:
@@ -90,4 +93,4 @@ def _id(tenant: str, model: str | None, key: str | None) -> str:
         raise InvalidRequest("--model and --key: a quota is for one of the two; give one.")
     if ":" in tenant and (model is not None or key is not None):
         raise InvalidRequest(f"{tenant} is a quota's id already; leave --model and --key out.")
-    return quota_id(tenant, model, key)
+    return quota_id(tenant, model, None if key is None else key_id_of(key, "--key"))

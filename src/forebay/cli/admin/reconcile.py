@@ -7,14 +7,15 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import Parameter
 
-from forebay.api.usage import LAST_TIME, read_time
+from forebay.api.usage import read_time
 from forebay.cli.admin.api import AdminApi
 from forebay.cli.admin.calling import Via, calling
-from forebay.cli.admin.inputs import duration_s
+from forebay.cli.admin.inputs import INPUT, duration_s
 from forebay.cli.admin.reconcile_logs import local_logs, logs_of, read_logs
 from forebay.cli.admin.reconcile_records import billed_in
 from forebay.cli.admin.reconcile_table import Reconciliation, print_reconciliation
 from forebay.config.loading import load_config, process_environment
+from forebay.core.calendar import LAST_DAY
 from forebay.core.errors import InvalidRequest
 from forebay.metering.reconciliation import Terms, by_pool, reconcile
 
@@ -35,6 +36,7 @@ def reconcile_usage(
     to: Annotated[str | None, Parameter(help="Likewise; is not counted itself. Else now.")] = None,
     engine_log: Annotated[
         tuple[Path, ...],
+        INPUT,
         Parameter(negative="", help="An engine's log, - for standard input; may be repeated. Else the local pools'."),
     ] = (),
     tolerance: Annotated[
@@ -61,7 +63,7 @@ def reconcile_usage(
     async def work(api: AdminApi, via: Via) -> int:
         logs = logs_of(engine_log) or local_logs(load_config(via.config, process_environment()).data_dir)
         # The records first: an engine writes of a request at once.
-        billed = await billed_in(api, max(begins - BEYOND_S, FIRST_TIME), min(ends + BEYOND_S, LAST_TIME))
+        billed = await billed_in(api, max(begins - BEYOND_S, FIRST_TIME), min(ends + BEYOND_S, LAST_DAY))
         rows = reconcile(billed, read_logs(logs), terms)
         made = Reconciliation.of(rows, by_pool(rows, tolerance), terms, by)
         if via.json:

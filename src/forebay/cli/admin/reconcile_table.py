@@ -75,18 +75,13 @@ def print_reconciliation(made: Reconciliation) -> None:
 
 
 def _pool_row(pool: PoolDrift) -> Row:
-    difference = TokenUsage(
-        prompt_tokens=pool.billed.prompt_tokens - pool.engine.prompt_tokens,
-        cached_tokens=pool.billed.cached_tokens - pool.engine.cached_tokens,
-        output_tokens=pool.billed.output_tokens - pool.engine.output_tokens,
-    )
     return Row(
         pool=pool.pool,
         requests=pool.requests,
         drifting=pool.drifting,
         engine=pool.engine,
         billed=pool.billed,
-        difference=difference,
+        difference=pool.difference,
         drift=pool.flagged,
     )
 

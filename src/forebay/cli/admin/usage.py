@@ -5,11 +5,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from forebay.api.usage import told_time
 from forebay.cli.admin.api import AdminApi
 from forebay.cli.admin.calling import Via, calling
-from forebay.cli.admin.inputs import month_bounds
 from forebay.cli.admin.tables import print_json, print_table
 from forebay.cli.admin.usage_table import usage_table, write_csv
+from forebay.core.calendar import month_bounds
 from forebay.storage.usage.report_file import write_report
 
 USAGE = "/admin/v1/usage"
@@ -36,7 +37,7 @@ def report(
     via: Via | None = None,
 ) -> int:
     """A month's chargeback: tokens and cost, and what a million prompt and output tokens came to."""
-    begins, ends = month_bounds(month, "--month")
+    begins, ends = map(told_time, month_bounds(month, "--month"))
 
     async def work(api: AdminApi, via: Via) -> None:
         query = {"from": begins, "to": ends, "group_by": group_by, "tenant": tenant}

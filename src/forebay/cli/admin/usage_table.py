@@ -3,18 +3,20 @@
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from forebay.cli.admin.tables import NOTHING, Column, amount, limit
 from forebay.core.errors import InvalidRequest
-from forebay.core.money import usd_of
+from forebay.core.money import usd_text
 from forebay.metering.pricing import TOKENS_PER_PRICE
 
 COUNTS = ("requests", "prompt_tokens", "cached_tokens", "output_tokens")
 AMOUNTS = ("cost_usd", "prompt_usd", "output_usd", "usd_per_million_prompt", "usd_per_million_output")
 TOTAL = "total"
 SHOWN_DECIMALS = 4
+LEAST_SHOWN = Decimal(1).scaleb(-SHOWN_DECIMALS)
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -39,9 +41,9 @@ class UsageTable:
             Column("prompt", lambda row: limit(row["prompt_tokens"]), "right"),
             Column("cached", lambda row: limit(row["cached_tokens"]), "right"),
             Column("output", lambda row: limit(row["output_tokens"]), "right"),
-            Column("cost USD", lambda row: amount(row["cost_usd"], SHOWN_DECIMALS), "right"),
-            Column("per 1M prompt", lambda row: amount(row["usd_per_million_prompt"], SHOWN_DECIMALS), "right"),
-            Column("per 1M output", lambda row: amount(row["usd_per_million_output"], SHOWN_DECIMALS), "right"),
+            Column("cost USD", lambda row: shown_usd(row["cost_usd"]), "right"),
+            Column("per 1M prompt", lambda row: shown_usd(row["usd_per_million_prompt"]), "right"),
+            Column("per 1M output", lambda row: shown_usd(row["usd_per_million_output"]), "right"),
         ]
 
     def types(self) -> dict[str, str]:
@@ -56,6 +58,12 @@ class UsageTable:
         """With the total below."""
         total = {name: TOTAL if index == 0 else "" for index, name in enumerate(self.groups)}
         return [*map(dict, self.rows), {**self.total, **total}]
+
+
+def shown_usd(usd: str | None) -> str:
+    """With four decimals; all that it has, where those would be zeros alone."""
+    tiny = usd is not None and 0 < abs(Decimal(usd)) < LEAST_SHOWN
+    return amount(usd, None if tiny else SHOWN_DECIMALS)
 
 
 def usage_table(answer: Mapping[str, Any]) -> UsageTable:
@@ -98,7 +106,7 @@ def _per_million(nanos: int | None, tokens: int) -> int | None:
 
 
 def _usd(nanos: int | None) -> str | None:
-    return None if nanos is None else f"{usd_of(nanos):f}"
+    return None if nanos is None else usd_text(nanos)
 
 
 def _cell(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Self
 
 import structlog
 
-log = structlog.stdlib.get_logger()
+logger = structlog.get_logger(__name__)
 
 TAIL_LINES = 15
 MAX_LINE_BYTES = 2000
@@ -40,7 +40,7 @@ class ProcessLog:
         except OSError as error:
             self.close()
             if not self._told:
-                log.warning("a log cannot be written", log_file=str(self.path), reason=error.strerror)
+                logger.warning("a log cannot be written", log_file=str(self.path), reason=error.strerror)
             self._told = True
 
     def tail(self) -> tuple[str, ...]:

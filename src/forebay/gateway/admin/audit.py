@@ -9,14 +9,13 @@ from litestar.response.base import ASGIResponse
 
 from forebay.administration.administration import Administration
 from forebay.administration.kinds import KINDS
-from forebay.administration.store import AuditEntry
+from forebay.administration.store import AUDIT_FILTERS, AuditEntry
 from forebay.api.admin import page_size, require_known, whole_number
 from forebay.gateway.admin.operator import AnyRequest, operator, query_of
 from forebay.gateway.admin.resources import ROOT
 from forebay.tenancy.authenticator import Authenticator
 from forebay.web.responses import json_response
 
-FILTERS = ("kind", "id", "actor")
 MOST = 10**18 - 1
 
 
@@ -26,8 +25,8 @@ def audit_routes(authenticator: Authenticator, administration: Administration) -
     @get(f"{ROOT}/audit")
     async def audit(request: AnyRequest) -> ASGIResponse:
         operator(authenticator, request)
-        query = query_of(request, "limit", "before", *FILTERS)
-        where = {name: query[name] for name in FILTERS if name in query}
+        query = query_of(request, "limit", "before", *AUDIT_FILTERS)
+        where = {name: query[name] for name in AUDIT_FILTERS if name in query}
         if "kind" in where:
             require_known((where["kind"],), [kind.name for kind in KINDS], "kind")
         before = whole_number(query, "before", least=1, most=MOST)

@@ -3,7 +3,6 @@
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
-import msgspec
 from litestar import delete, get, patch, post, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.response.base import ASGIResponse
@@ -17,8 +16,6 @@ from forebay.tenancy.authenticator import Authenticator
 from forebay.web.responses import json_response
 
 ROOT = "/admin/v1"
-FILTERS = ("tenant", "alias", "key", "model", "priority")
-"""The fields by which a list can be narrowed, where its kind has them."""
 
 
 def resource_routes(
@@ -30,12 +27,6 @@ def resource_routes(
         *_reading_routes(authenticator, administration, kind),
         *_changing_routes(authenticator, administration, kind),
     ]
-
-
-def filters_of(kind: Kind[Any]) -> tuple[str, ...]:
-    """The filters that lists of this kind take."""
-    fields = {field.name for field in msgspec.structs.fields(kind.type)}
-    return tuple(name for name in FILTERS if name in fields)
 
 
 def answered(kind: Kind[Any], answer: Answer) -> ASGIResponse:
@@ -59,9 +50,8 @@ def _collection_routes(
     @get(f"{ROOT}/{kind.name}")
     async def list_all(request: AnyRequest) -> ASGIResponse:
         operator(authenticator, request)
-        filters = filters_of(kind)
-        query = query_of(request, "limit", "after", *filters)
-        where = {name: query[name] for name in filters if name in query}
+        query = query_of(request, "limit", "after", *kind.filters)
+        where = {name: query[name] for name in kind.filters if name in query}
         page = await administration.page(kind, after=query.get("after"), limit=page_size(query), where=where)
         last_id = page.rows[-1]["id"] if page.rows else None
         return json_response({"object": "list", "data": page.rows, "has_more": page.has_more, "last_id": last_id})

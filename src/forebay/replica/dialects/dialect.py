@@ -79,7 +79,9 @@ class ChatPlan:
 
 
 class ChatDialect:
-    """How one model's chats are written and read. One for each model, made at start."""
+    """How one model's chats are written and read, by its chat template and vocabulary. One for each model, made at
+    start.
+    """
 
     def __init__(self, model: ModelFiles) -> None:
         self._writer = ChatWriter(model)
@@ -89,11 +91,6 @@ class ChatDialect:
         form = self._family.form
         self._call_marks_are_special = are_special(model.tokenizer, form.opening, form.closing)
         self._reasoning_is_special = self._marks is not None and are_special(model.tokenizer, OPENING, CLOSING)
-
-    @classmethod
-    def of(cls, model: ModelFiles) -> "ChatDialect":
-        """By the model's chat template and vocabulary."""
-        return cls(model)
 
     def plan(self, asked: ChatCompletionRequest) -> ChatPlan:
         """Raises InvalidRequest, naming the field, for what cannot be given to the template or held to."""

@@ -21,7 +21,7 @@ WRITERS = 4
 OVERHEAD_BYTES = 1024
 """Of one content, beside what was said."""
 
-log = structlog.stdlib.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 
 class ObjectContentLog:
@@ -50,11 +50,11 @@ class ObjectContentLog:
             self.dropped += 1
             if not self._overflowing:
                 # Once, not for each: there may be thousands.
-                log.warning("content not kept: too much waits for the object store", id=content.id)
+                logger.warning("content not kept: too much waits for the object store", id=content.id)
             self._overflowing = True
             return
         if self._overflowing:
-            log.info("content is kept again", dropped=self.dropped)
+            logger.info("content is kept again", dropped=self.dropped)
         self._overflowing = False
         self._bytes += _size(content)
         self._queue.put_nowait(content)
@@ -83,7 +83,7 @@ class ObjectContentLog:
         except TimeoutError:
             lost = self._queue.qsize()
             self.dropped += lost
-            log.warning("content not kept: the gateway has stopped", dropped=lost)
+            logger.warning("content not kept: the gateway has stopped", dropped=lost)
 
     async def _write_all(self, threads: ThreadPoolExecutor) -> None:
         loop = asyncio.get_running_loop()
@@ -103,10 +103,10 @@ class ObjectContentLog:
             # Where it lies is by what it was: a redactor cannot put it under another tenant.
             put_private(self._objects, content_path(content), document_of(self._redacted(content)))
         except StoreUnavailable as error:
-            log.warning("content not kept", id=content.id, tenant=content.tenant, error=error.detail)
+            logger.warning("content not kept", id=content.id, tenant=content.tenant, detail=error.detail)
         except Exception as error:
             # Its message may quote what was to be taken out.
-            log.error("content not kept", id=content.id, tenant=content.tenant, raised=_kind(error))
+            logger.error("content not kept", id=content.id, tenant=content.tenant, raised=_kind(error))
         else:
             return True
         return False

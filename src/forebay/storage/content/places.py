@@ -4,9 +4,9 @@
 answers.
 """
 
-from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 
+from forebay.core.calendar import day_of
 from forebay.core.errors import StoreUnavailable
 from forebay.serving.content_log import Content
 from forebay.storage.objects.store import ObjectStore
@@ -23,11 +23,6 @@ def content_path(content: Content) -> str:
 
 def replay_path(tenant_id: str, digest: str) -> str:
     return f"{REPLAYS}/{tenant_id}/{digest}"
-
-
-def day_of(at: float) -> date:
-    """The UTC day of a time in Unix seconds."""
-    return datetime.fromtimestamp(at, UTC).date()
 
 
 def put_private(objects: ObjectStore, path: str, data: bytes) -> None:

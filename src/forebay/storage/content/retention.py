@@ -6,15 +6,16 @@ from datetime import date, timedelta
 
 import structlog
 
+from forebay.core.calendar import day_of
 from forebay.core.errors import StoreUnavailable
-from forebay.storage.content.places import CONTENT, REPLAYS, day_of, remove_folder
+from forebay.storage.content.places import CONTENT, REPLAYS, remove_folder
 from forebay.storage.objects.store import ObjectStore
 from forebay.tenancy.resources import Tenant
 
 AT_ONCE = 20
 """How many are deleted in one go of a thread, which cannot be stopped."""
 
-log = structlog.stdlib.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 TenantsNow = Callable[[], Awaitable[Iterable[Tenant]]]
 """All tenants as they are when it is called, not as they were. Raises StoreUnavailable; then nothing is deleted."""
@@ -55,10 +56,10 @@ class Retention:
             try:
                 await self.sweep(self._unix_time())
             except StoreUnavailable as error:
-                log.warning("retention not enforced; it is tried again", error=error.detail, in_s=self._interval_s)
+                logger.warning("retention not enforced; it is tried again", detail=error.detail, in_s=self._interval_s)
             except Exception as error:
                 # A fault that nobody foresaw must not be the last sweep.
-                log.error("retention not enforced; it is tried again", error=repr(error), in_s=self._interval_s)
+                logger.error("retention not enforced; it is tried again", error=repr(error), in_s=self._interval_s)
             await asyncio.sleep(self._interval_s)
 
     async def sweep(self, now: float) -> int:
@@ -74,7 +75,7 @@ class Retention:
         for name in replayed:
             deleted += await self._each(name, self._sweep_answers(name, tenants.get(name), now))
         if deleted:
-            log.info("content deleted after its retention", objects=deleted)
+            logger.info("content deleted after its retention", objects=deleted)
         return deleted
 
     async def forget(self, tenant_id: str) -> int:
@@ -86,7 +87,7 @@ class Retention:
         try:
             return await work
         except StoreUnavailable as error:
-            log.warning("retention not enforced; it is tried again", tenant=tenant_id, error=error.detail)
+            logger.warning("retention not enforced; it is tried again", tenant=tenant_id, detail=error.detail)
             return 0
 
     async def _sweep_content(self, name: str, tenant: Tenant | None, now: float) -> int:

@@ -10,8 +10,8 @@ import structlog
 from forebay.core.clock import Clock
 from forebay.core.errors import StoreUnavailable
 from forebay.storage.counters.memory import MemoryReservations
-from forebay.tenancy.reservation.lease import Ask, Granted, Refused, ReservationStore, Used
-from forebay.tenancy.reservation.ledger import UNUSED, Ledger
+from forebay.tenancy.reservation.lease import LAPSED_TTLS, UNUSED, Ask, Granted, Refused, ReservationStore, Used
+from forebay.tenancy.reservation.ledger import Ledger
 from forebay.tenancy.reservation.limits import Account, Limits
 from forebay.tenancy.reservation.month import US_PER_SECOND, Month
 
@@ -19,13 +19,13 @@ PROBE_EVERY_S = 0.5
 RETRY_AFTER_S = 1.0
 MAX_OWED = 10_000
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Owed:
-    """A settlement that the shared counters have not got yet; after `until` the lease has expired there."""
+    """A settlement that the shared counters have not got yet; after `until` the lease may be forgotten there."""
 
     used: Used
     until: float
@@ -38,7 +38,8 @@ class FallbackReservations:
     (StoreUnavailable). So all gateways together admit at most the limits once more than they should, while it lasts.
 
     A lease is settled where it was acquired; what cannot be settled now is owed, and delivered with a later `renew`
-    while the lease lives. A call that fails holds off the others: one in PROBE_EVERY_S is tried, so that few wait.
+    while the lease is remembered there, also after it has expired. A call that fails holds off the others: one in
+    PROBE_EVERY_S is tried, so that few wait.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class FallbackReservations:
         self._gateways = gateways
         self._clock = clock
         self._lease_ttl_s = lease_ttl_s
-        self._memory = MemoryReservations(lambda: int(clock.now() * US_PER_SECOND), wall, lease_ttl_s)
+        self._memory = MemoryReservations(lambda: int(clock.now() * US_PER_SECOND), wall)
         self._local: set[str] = set()
         self._owed: dict[str, Owed] = {}
         self._next_probe: float | None = None
@@ -76,12 +77,11 @@ class FallbackReservations:
         return await self._acquire_share(ask)
 
     async def _acquire_share(self, ask: Ask) -> Granted | Refused:
-        accounts = tuple(Account(account.name, share(account.limits, self._gateways)) for account in ask.accounts)
-        answer = await self._memory.acquire(replace(ask, accounts=accounts))
+        answer = await self._memory.acquire(replace(ask, accounts=self._shares(ask.accounts)))
         if isinstance(answer, Granted):
             self._local.add(ask.lease_id)
         elif answer.never:
-            whole = Ledger(lease_ttl_us=1).acquire(ask, 0, Month("", 0))
+            whole = Ledger(lease_ttl_us=None).acquire(ask, 0, Month("", 0))
             if isinstance(whole, Refused) and whole.never:
                 return whole
             raise StoreUnavailable(
@@ -91,12 +91,19 @@ class FallbackReservations:
             )
         return answer
 
-    async def extend(self, lease_id: str, output_tokens_min: int, output_tokens_max: int) -> int:
+    def _shares(self, accounts: tuple[Account, ...]) -> tuple[Account, ...]:
+        return tuple(Account(account.name, share(account.limits, self._gateways)) for account in accounts)
+
+    async def extend(
+        self, lease_id: str, accounts: tuple[Account, ...], output_tokens_min: int, output_tokens_max: int
+    ) -> int:
         """0 also while the shared counters are gone: nothing more is known to be there."""
         if lease_id in self._local:
-            return await self._memory.extend(lease_id, output_tokens_min, output_tokens_max)
+            return await self._memory.extend(lease_id, self._shares(accounts), output_tokens_min, output_tokens_max)
         try:
-            return await self._reach(lambda: self._shared.extend(lease_id, output_tokens_min, output_tokens_max))
+            return await self._reach(
+                lambda: self._shared.extend(lease_id, accounts, output_tokens_min, output_tokens_max)
+            )
         except StoreUnavailable:
             return 0
 
@@ -127,9 +134,7 @@ class FallbackReservations:
         await self._memory.seed_spent(account, month, -(-nanos // self._gateways))
         await self._reach(lambda: self._shared.seed_spent(account, month, nanos))
 
-    async def _reach(
-        self, call: Callable[[], Awaitable[Answer]], when_lost: Callable[[], None] | None = None
-    ) -> Answer:
+    async def _reach(self, call: Callable[[], Awaitable[T]], when_lost: Callable[[], None] | None = None) -> T:
         """The shared store's answer, unless it was gone a moment ago. Raises StoreUnavailable. Calls `when_lost` where
         the call may have been carried out but its answer is not known.
         """
@@ -145,18 +150,18 @@ class FallbackReservations:
             raise
         except StoreUnavailable as error:
             if self._next_probe is None:
-                logger.warning("counters_gone", detail=error.detail, without_counters=self._without)
+                logger.warning("counters cannot be reached", detail=error.detail, without_counters=self._without)
             self._next_probe = self._clock.now() + PROBE_EVERY_S
             if when_lost is not None:
                 when_lost()
             raise
         if self._next_probe is not None:
             self._next_probe = None
-            logger.info("counters_back")
+            logger.info("counters can be reached again")
         return answer
 
     def _owe(self, lease_id: str, used: Used) -> None:
-        self._owed[lease_id] = Owed(used, self._clock.now() + self._lease_ttl_s)
+        self._owed[lease_id] = Owed(used, self._clock.now() + LAPSED_TTLS * self._lease_ttl_s)
         if len(self._owed) > MAX_OWED:
             del self._owed[next(iter(self._owed))]
 

@@ -44,7 +44,7 @@ class MemoryRepeats:
 
 
 class ValkeyRepeats:
-    """A `RepeatBook` that gateways share; enter it first (`async with`)."""
+    """A `RepeatBook` that gateways share, to be left again (`async with`)."""
 
     def __init__(self, url: str, *, prefix: str = "forebay", timeout_s: float = CALL_TIMEOUT_S) -> None:
         self._prefix = prefix

@@ -27,7 +27,7 @@ LARGEST = MAX_NANOS + 1
 
 
 class ValkeyReservations:
-    """A `ReservationStore`; enter it first (`async with`). It connects at its first call, and again after each loss.
+    """A `ReservationStore`, to be left again (`async with`). It connects at its first call, and again after each loss.
 
     Time is the server's. All keys lie under `prefix` with one hash tag, so that a cluster keeps them on one node; each
     call is one script and one round trip, bounded by `timeout_s`. Run the server with `maxmemory-policy noeviction`:
@@ -43,26 +43,21 @@ class ValkeyReservations:
         timeout_s: float = CALL_TIMEOUT_S,
         now_us: Callable[[], int] | None = None,
     ) -> None:
-        self._url = url
         self._lease_ttl_us = round(lease_ttl_s * US_PER_SECOND)
         self._key = "{" + prefix + "}:leases"
-        self._timeout_s = timeout_s
         self._now_us = now_us
         self._scripts = load_scripts()
-        self._client: ValkeyClient | None = None
+        self._client = valkey_client(url, timeout_s)
         # Leases under no account: nothing limits them, so the server need not know them.
         self._unlimited: set[str] = set()
 
     async def __aenter__(self) -> Self:
-        self._client = valkey_client(self._url, self._timeout_s)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        await self._client.close()
 
     async def acquire(self, ask: Ask) -> Granted | Refused:
         accounts = list({account.name: account for account in ask.accounts}.values())
@@ -83,10 +78,13 @@ class ValkeyReservations:
         )
         return _answered(cast("list[int]", answer), ask, accounts)
 
-    async def extend(self, lease_id: str, output_tokens_min: int, output_tokens_max: int) -> int:
+    async def extend(
+        self, lease_id: str, accounts: tuple[Account, ...], output_tokens_min: int, output_tokens_max: int
+    ) -> int:
         if lease_id in self._unlimited:
             return output_tokens_max
-        sent = [lease_id, min(output_tokens_min, LARGEST), min(output_tokens_max, LARGEST)]
+        limits = [_sent_account(account) for account in accounts]
+        sent = [lease_id, min(output_tokens_min, LARGEST), min(output_tokens_max, LARGEST), limits]
         return cast("int", await self._run("extend", sent))
 
     async def settle(self, lease_id: str, used: Used) -> bool:
@@ -110,8 +108,6 @@ class ValkeyReservations:
         await self._run("seed_spent", [account, month, min(nanos, MAX_NANOS)])
 
     async def _run(self, name: str, sent: Sequence[object]) -> object:
-        if self._client is None:
-            raise RuntimeError("ValkeyReservations is used outside of its `async with`.")
         now_us = SERVER_CLOCK if self._now_us is None else self._now_us()
         packed = msgspec.msgpack.encode(sent)
         return await self._client.run(self._scripts[name], self._key, self._lease_ttl_us, now_us, packed)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import BaseError
 from obstore.store import ObjectStore as Backend
 
 from forebay.core.errors import StoreUnavailable
@@ -40,17 +40,6 @@ class ObjectStore:
         except (BaseError, OSError) as error:
             raise self._unavailable("write", path, error) from error
         self._settle(path)
-
-    def put_new(self, path: str, data: bytes) -> bool:
-        """Whether it was put: False, and nothing changes, where there is one."""
-        try:
-            obstore.put(self._backend, path, data, mode="create")
-        except AlreadyExistsError:
-            return False
-        except (BaseError, OSError) as error:
-            raise self._unavailable("write", path, error) from error
-        self._settle(path)
-        return True
 
     def get(self, path: str) -> bytes | None:
         """None where there is none."""

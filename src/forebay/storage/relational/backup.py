@@ -8,16 +8,17 @@ import gzip
 import os
 import secrets
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import msgspec
 from sqlalchemy import JSON, Connection, TableClause, column, delete, func, insert, inspect, select, table
 
-from forebay.core.errors import ConfigurationError, Conflict
+from forebay.core.errors import ConfigurationError, Conflict, StoreUnavailable
 from forebay.storage.relational import schema
-from forebay.storage.relational.database import FOR_OPERATORS, Database
+from forebay.storage.relational.database import FOR_OPERATORS, Database, sqlite_file
 from forebay.storage.relational.tables import CHANGE_COUNT, METADATA
 
 FORMAT = "forebay-configuration"
@@ -51,6 +52,9 @@ def backup(url: str, file: Path) -> int:
 
     Raises ConfigurationError where the database has no tables of ours or the file cannot be written, StoreUnavailable.
     """
+    kept = sqlite_file(url)
+    if kept is not None and not kept.exists():
+        raise ConfigurationError(f"The database {kept} has nothing in it to back up: there is no such file.")
     database = Database(url, FOR_OPERATORS)
     beside = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     try:
@@ -79,11 +83,12 @@ def restore(url: str, file: Path, *, force: bool = False) -> int:
     Gateways that run on that database have to be started again: they tell a new configuration by the number of its last
     change, which goes back. Raises Conflict where the database holds anything, ConfigurationError, StoreUnavailable.
     """
-    database = Database(url, FOR_OPERATORS)
     try:
-        with file.open("rb") as raw, gzip.open(raw) as lines:
+        with file.open("rb") as raw, gzip.open(raw) as lines, ExitStack() as opened:
             reader = _Reader(file, cast(BinaryIO, lines))
             header = reader.header()
+            # Only now, as it makes SQLite's file where there is none.
+            database = opened.enter_context(_opened(url))
             with database.writing() as connection:
                 schema.lock_for_migrating(connection, database)
                 schema.require_known(schema.version_of(connection), f"The database {database.name}")
@@ -99,8 +104,43 @@ def restore(url: str, file: Path, *, force: bool = False) -> int:
         return rows
     except OSError as error:
         raise ConfigurationError(f"The backup {file} cannot be read: {error.strerror or error}.") from error
+
+
+@contextmanager
+def _opened(url: str) -> Generator[Database]:
+    """Where that fails, an SQLite file that was not there before is not there either, unless another has filled it."""
+    file = sqlite_file(url)
+    new = file is not None and not file.exists()
+    made = [parent for parent in file.absolute().parents if not parent.exists()] if file is not None else []
+    database = Database(url, FOR_OPERATORS)
+    try:
+        yield database
+    except BaseException:
+        empty = new and _has_no_tables(database)
+        database.close()
+        if file is not None and empty:
+            _remove(file, made)
+        raise
     finally:
         database.close()
+
+
+def _has_no_tables(database: Database) -> bool:
+    """False where that cannot be seen."""
+    try:
+        with database.reading() as connection:
+            return not inspect(connection).get_table_names()
+    except StoreUnavailable:
+        return False
+
+
+def _remove(file: Path, made: Sequence[Path]) -> None:
+    """An SQLite database, and the directories `made` for it, the innermost first, where nothing else is in them."""
+    for each in (file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))):
+        each.unlink(missing_ok=True)
+    with suppress(OSError):
+        for directory in made:
+            directory.rmdir()
 
 
 class _Reader:

@@ -6,11 +6,9 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from forebay.administration.store import AuditAction, AuditEntry
+from forebay.administration.store import AUDIT_FILTERS, AuditAction, AuditEntry
 from forebay.core.errors import InvalidRequest
 from forebay.storage.relational.tables import AUDIT_LOG, CHANGE_COUNT
-
-FILTERS = ("kind", "id", "actor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,9 @@ def entries(
     if before is not None:
         query = query.where(AUDIT_LOG.c.number < before)
     for field, value in where.items():
-        if field not in FILTERS:
-            raise InvalidRequest(f"The audit log cannot be searched by {field!r}; it can by {', '.join(FILTERS)}.")
+        if field not in AUDIT_FILTERS:
+            raise InvalidRequest(
+                f"The audit log cannot be searched by {field!r}; it can by {', '.join(AUDIT_FILTERS)}."
+            )
         query = query.where(AUDIT_LOG.c[field] == value)
     return [AuditEntry(**row) for row in connection.execute(query).mappings()]

@@ -74,6 +74,12 @@ def sqlite_url(path: Path) -> str:
     return URL.create("sqlite", database=str(path)).render_as_string()
 
 
+def sqlite_file(url: str) -> Path | None:
+    """The file of an SQLite database; None for another. Raises ConfigurationError where the URL is wrong."""
+    parsed = _parsed(url)
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
+
+
 def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)

@@ -18,8 +18,6 @@ from forebay.storage.relational.rows import REVISION, UPDATED_AT, columns_of, re
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-FILTERS = ("tenant", "alias", "key", "model", "priority")
-
 
 def open_configuration_store(url: str, limits: TimeLimits = FOR_REQUESTS) -> "RelationalStore":
     """The store at `sqlite:///path` or `postgresql://…`. A server is not called yet.
@@ -76,10 +74,9 @@ class RelationalStore:
         if after is not None:
             query = query.where(table.c.id > after)
         for field, value in where.items():
-            if field not in FILTERS or field not in table.c:
-                known = [name for name in FILTERS if name in table.c]
+            if field not in kind.filters:
                 raise InvalidRequest(
-                    f"A {kind.noun} cannot be searched by {field!r}; it can by {', '.join(known) or 'nothing'}.",
+                    f"A {kind.noun} cannot be searched by {field!r}; it can by {', '.join(kind.filters) or 'nothing'}.",
                     param=field,
                 )
             query = query.where(table.c[field] == value)

@@ -8,9 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from forebay.core.errors import StoreUnavailable
+from forebay.core.outage import Outage
 from forebay.metering.settings import MeteringSettings
 from forebay.storage.usage.duck import Duck
 from forebay.storage.usage.local_log import LocalUsageLog
@@ -20,7 +19,6 @@ from forebay.storage.usage.tail import closed_records
 
 LOOK_EVERY_S = 1.0
 RETRY_S = 5.0
-_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,29 +106,36 @@ async def carry(
 ) -> None:
     """Forward and collect until cancelled, through streams that `opened` connects to: again where that fails."""
     forwarder, collector = Forwarder(log), Collector(partitions, duck, settings)
+    forwarding = Outage("usage not sent to its stream", "usage is sent to its stream again")
+    collecting = Outage("usage not taken from its stream", "usage is taken from its stream again")
+    connection = Outage("usage not carried", "usage is carried again")
     while True:
         try:
-            async with opened() as stream, asyncio.TaskGroup() as tasks:
-                tasks.create_task(_keep(stream, forwarder.forward, LOOK_EVERY_S))
-                tasks.create_task(_keep(stream, collector.collect, 0.0))
+            async with opened() as stream:
+                connection.ends()
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(_keep(stream, forwarder.forward, LOOK_EVERY_S, forwarding))
+                    tasks.create_task(_keep(stream, collector.collect, 0.0, collecting))
         except* StoreUnavailable as errors:
-            _log.warning("usage_not_carried", reason=str(errors.exceptions[0]))
+            connection.begins(detail=str(errors.exceptions[0]))
         await asyncio.sleep(RETRY_S)
 
 
 async def _keep(
-    stream: UsageStream, work: Callable[[UsageStream], Coroutine[Any, Any, object]], pause_s: float
+    stream: UsageStream, work: Callable[[UsageStream], Coroutine[Any, Any, object]], pause_s: float, outage: Outage
 ) -> None:
     """Do it over and over. Raises StoreUnavailable when the stream's connection has ended for good."""
     while True:
         try:
             await work(stream)
-            await asyncio.sleep(pause_s)
         except StoreUnavailable as error:
             if stream.has_ended:
                 raise
-            _log.warning("usage_not_carried", reason=error.detail)
+            outage.begins(detail=error.detail)
             await asyncio.sleep(RETRY_S)
+        else:
+            outage.ends()
+            await asyncio.sleep(pause_s)
 
 
 def _after(segment: Path, begin: int) -> bytes:

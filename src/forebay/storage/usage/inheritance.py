@@ -11,7 +11,7 @@ from forebay.metering.usage import OpenedUsage, TokenUsage
 from forebay.storage.usage import lines
 from forebay.storage.usage.segment import SUFFIX
 
-_log = structlog.get_logger()
+logger = structlog.get_logger(__name__)
 
 
 class Unfinished(NamedTuple):
@@ -49,7 +49,7 @@ def inherited(segments: Sequence[Path]) -> list[tuple[Unfinished, Path]]:
                 else:
                     ended.add(_id.decode(body).id)
             except msgspec.MsgspecError as error:
-                _log.error("usage_line_not_understood", file=str(segment), error=str(error))
+                logger.error("line of a usage log not understood", file=str(segment), error=str(error))
     return [(_unfinished(line, seen.get(id_)), segment) for id_, (line, segment) in opened.items() if id_ not in ended]
 
 

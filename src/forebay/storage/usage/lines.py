@@ -55,11 +55,8 @@ def void_line(id_: str) -> bytes:
 
 
 def closed_line(opened: OpenedUsage, record: UsageRecord) -> bytes:
-    tokens = TokenUsage(
-        prompt_tokens=record.prompt_tokens, cached_tokens=record.cached_tokens, output_tokens=record.output_tokens
-    )
     # The record's own cost counts, even should whoever closed it have reckoned otherwise.
-    prompt_nanos = min(cost_split(opened, tokens)[0], record.cost_nanos)
+    prompt_nanos = min(cost_split(opened, record.tokens)[0], record.cost_nanos)
     booked = BookedUsage(**msgspec.structs.asdict(record), prompt_nanos=prompt_nanos)
     if max(booked.cost_nanos, booked.prompt_tokens, booked.output_tokens) > _MOST:
         booked = _capped(booked)

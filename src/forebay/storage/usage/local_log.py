@@ -18,7 +18,7 @@ from forebay.storage.usage.inheritance import Unfinished, inherited, next_number
 from forebay.storage.usage.writer import SegmentWriter
 
 RETRY_S = 5.0
-_log = structlog.get_logger()
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -44,6 +44,7 @@ class LocalUsageLog:
         self._running: dict[str, _Running] = {}
         self._recovered: list[Unfinished] = []
         self._inherited: list[Path] = []
+        self._unanswered = False
 
     async def __aenter__(self) -> Self:
         """Raises StoreUnavailable."""
@@ -97,17 +98,19 @@ class LocalUsageLog:
         try:
             self._writer.append(lines.opened_line(opened))
         except OSError as error:
-            raise self._unavailable(error) from error
+            raise _refused() from error
         self._running[opened.id] = _Running(Unfinished(opened, None, opened.replica), self._writer.segment)
         try:
             async with asyncio.timeout(self._settings.open_timeout_s):
                 await self._writer.synced()
         except OSError as error:
             self._withdraw(opened.id)
-            raise self._unavailable(error) from error
+            self._note_answer(isinstance(error, TimeoutError))
+            raise _refused() from error
         except BaseException:
             self._withdraw(opened.id)
             raise
+        self._note_answer(False)
 
     def seen(self, id_: str, tokens: TokenUsage, replica: str) -> None:
         if (running := self._running.get(id_)) is not None:
@@ -128,6 +131,11 @@ class LocalUsageLog:
     def segment(self) -> Path:
         """The segment that is written now."""
         return self._writer.segment
+
+    @property
+    def fails(self) -> bool:
+        """Whether it cannot be written, as far as is known: it is tried again every second."""
+        return self._writer.fails
 
     async def drop(self, segment: Path) -> None:
         """Delete the first of `sealed`, whose records are safe elsewhere. What is still open in it is carried over.
@@ -174,8 +182,12 @@ class LocalUsageLog:
             await asyncio.sleep(self._settings.seen_every_s)
             try:
                 self._write_seen(self._running.values())
-            except OSError as error:
-                _log.warning("usage_progress_not_written", directory=str(self._slot.directory), error=str(error))
+            except OSError:
+                # The writer has told of it.
+                await asyncio.sleep(RETRY_S)
+            except Exception as error:
+                directory = str(self._slot.directory)
+                logger.error("progress of usage not noted", directory=directory, kind=type(error).__name__)
                 await asyncio.sleep(RETRY_S)
 
     def _write_seen(self, all_running: Iterable[_Running]) -> None:
@@ -186,11 +198,31 @@ class LocalUsageLog:
         for running in changed:
             running.unwritten = False
 
+    def _note_answer(self, unanswered: bool) -> None:
+        """What goes wrong when the disk answers is logged by the writer."""
+        if unanswered and not self._unanswered:
+            logger.error(
+                "the disk of the usage log did not answer in time; requests are refused",
+                directory=str(self._slot.directory),
+                within_s=self._settings.open_timeout_s,
+            )
+        self._unanswered = unanswered
+
     def _unavailable(self, error: OSError) -> StoreUnavailable:
+        """For operators."""
         return StoreUnavailable(
-            f"The usage log cannot be written ({error or 'the disk did not answer in time'}), and nothing runs unpaid. "
-            "Have the operator see to the disk of its data directory; then try again."
+            f"The usage log below {self._root} cannot be written ({_said(error)}), and nothing runs unpaid; see to the "
+            "disk of the data directory."
         )
+
+
+def _refused() -> StoreUnavailable:
+    """For callers, whom what the disk says does not concern."""
+    return StoreUnavailable("The usage log cannot be written now, and nothing runs unpaid; try again.")
+
+
+def _said(error: OSError) -> str:
+    return str(error) or "the disk did not answer in time"
 
 
 def _seen_of(unfinished: Unfinished) -> lines.SeenUsage | None:

@@ -28,7 +28,7 @@ stream's answer. Beyond it the warehouse still counts it once."""
 GRACE_S = 120.0
 """How long after a batch was full it may take to be in the warehouse, before others are given its records."""
 _DURABLE = "warehouse"
-_log = structlog.get_logger()
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ async def open_stream(settings: MeteringSettings) -> AsyncGenerator[UsageStream]
 
 
 async def _note(error: Any) -> None:
-    _log.warning("usage_stream_connection", error=str(error) or type(error).__name__)
+    logger.warning("connection to the usage stream disturbed", error=str(error) or type(error).__name__)
 
 
 _id = msgspec.json.Decoder(LineId)

@@ -50,22 +50,22 @@ class Partitions:
         """
         if not records:
             return
-        with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
-            source = Path(folder) / "records.json"
-            source.write_bytes(records)
-            table = json_lines(source)
-            try:
+        try:
+            with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
+                source = Path(folder) / "records.json"
+                source.write_bytes(records)
+                table = json_lines(source)
                 cursor = duck.cursor()
                 seconds = cursor.execute(f"SELECT DISTINCT floor(ended_at / 86400)::BIGINT FROM {table}").fetchall()
                 for (number,) in sorted(seconds):
                     day = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=number)).date()
                     chosen = f"SELECT * FROM {table} WHERE floor(ended_at / 86400) = {number}"
                     self.put_query(duck, chosen, day, name)
-            except duckdb.Error as error:
-                raise unreadable(error) from error
+        except (duckdb.Error, OSError) as error:
+            raise unreadable(error) from error
 
     def put_query(self, duck: Duck, query: str, day: date, name: str) -> None:
-        """What `query` answers, each id once, as a file of `day`. Raises duckdb.Error too."""
+        """What `query` answers, each id once, as a file of `day`. Raises duckdb.Error and OSError too."""
         with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
             target = Path(folder) / "part.parquet"
             duck.cursor().execute(
@@ -92,9 +92,12 @@ class Partitions:
 
     def files(self, parts: list[StoredObject]) -> list[Path]:
         """Local files of the same content; those that have been deleted since they were listed are left out."""
-        with self._fetching:
-            files = [file for part in parts if (file := self._file(part)) is not None]
-            self._evict(keep=set(files))
+        try:
+            with self._fetching:
+                files = [file for part in parts if (file := self._file(part)) is not None]
+                self._evict(keep=set(files))
+        except OSError as error:
+            raise unreadable(error) from error
         return files
 
     def _file(self, part: StoredObject) -> Path | None:

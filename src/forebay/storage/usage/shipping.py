@@ -3,9 +3,8 @@
 import asyncio
 from pathlib import Path
 
-import structlog
-
 from forebay.core.errors import StoreUnavailable
+from forebay.core.outage import Outage
 from forebay.storage.usage.duck import Duck
 from forebay.storage.usage.local_log import LocalUsageLog
 from forebay.storage.usage.partitions import Partitions, unreadable
@@ -13,7 +12,6 @@ from forebay.storage.usage.tail import closed_records
 
 LOOK_EVERY_S = 2.0
 RETRY_S = 15.0
-_log = structlog.get_logger()
 
 
 class Shipper:
@@ -28,13 +26,16 @@ class Shipper:
 
     async def run(self) -> None:
         """Until cancelled."""
+        outage = Outage("usage not shipped", "usage is shipped again")
         while True:
             try:
                 await self.ship()
-                await asyncio.sleep(LOOK_EVERY_S)
             except StoreUnavailable as error:
-                _log.warning("usage_not_shipped", segments=len(self._log.sealed()), reason=error.detail)
+                outage.begins(segments=len(self._log.sealed()), detail=error.detail)
                 await asyncio.sleep(RETRY_S)
+            else:
+                outage.ends()
+                await asyncio.sleep(LOOK_EVERY_S)
 
     async def ship(self) -> None:
         """All segments that are sealed now. Raises StoreUnavailable; what is left comes next time."""

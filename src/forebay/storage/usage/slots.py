@@ -6,9 +6,10 @@ must be on a local disk.
 
 import os
 import secrets
-import sys
 from contextlib import suppress
 from pathlib import Path
+
+from forebay.core.file_lock import try_lock
 
 LOCK = "lock"
 MOST_SLOTS = 1024
@@ -69,7 +70,7 @@ def _try(directory: Path) -> Slot | None:
     except FileNotFoundError:
         # Taken over, as a whole, since it was looked at.
         return None
-    if _locked(descriptor) and _is_still(path, descriptor):
+    if try_lock(descriptor) and _is_still(path, descriptor):
         return Slot(directory, descriptor)
     os.close(descriptor)
     return None
@@ -81,23 +82,3 @@ def _is_still(path: Path, descriptor: int) -> bool:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _locked(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _locked(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True

@@ -17,7 +17,7 @@ from forebay.storage.usage.partitions import Partitions, day_in, unreadable
 EVERY_S = 3600.0
 SETTLED = timedelta(hours=2)
 """How long after its end a day's files are merged: most that were late are there by then."""
-_log = structlog.get_logger()
+logger = structlog.get_logger(__name__)
 
 
 class Upkeep:
@@ -39,7 +39,7 @@ class Upkeep:
             try:
                 await asyncio.to_thread(self.once)
             except StoreUnavailable as error:
-                _log.warning("usage_upkeep_failed", reason=error.detail)
+                logger.warning("upkeep of the usage warehouse failed", detail=error.detail)
             await asyncio.sleep(EVERY_S)
 
     def once(self) -> None:
@@ -62,9 +62,11 @@ class Upkeep:
         name = "merged-" + sha256("\n".join(part.path for part in parts).encode()).hexdigest()[:32]
         try:
             self._partitions.put_query(self._duck, f"SELECT * FROM {parquet(files)}", day, name)
-        except duckdb.IOException:
-            _log.info("usage_merge_left", day=str(day), reason="another gateway has merged these files")
+        except duckdb.IOException as error:
+            if all(file.exists() for file in files):
+                raise unreadable(error) from error
+            logger.info("files of usage left to another gateway that has merged them", day=str(day))
             return
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError) as error:
             raise unreadable(error) from error
         self._partitions.delete(parts)

@@ -4,13 +4,13 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
 import msgspec
 
+from forebay.core.calendar import LAST_DAY, day_of
 from forebay.core.errors import InvalidRequest
 from forebay.metering.report import FIELDS, TAG, UsageRow, require_groups
 from forebay.metering.usage import UsageRecord
@@ -23,7 +23,6 @@ T = TypeVar("T")
 MOST_ROWS = 200_000
 ATTEMPTS = 5
 """At reading files that may have been merged into others since they were listed."""
-_LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 _TIMES = {"day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H:00Z", "month": "%Y-%m"}
 _SUMS = (
     "count(*), coalesce(sum(prompt_tokens), 0), coalesce(sum(cached_tokens), 0), coalesce(sum(output_tokens), 0), "
@@ -31,7 +30,7 @@ _SUMS = (
     "avg(ttft_s), quantile_cont(ttft_s, 0.5), quantile_cont(ttft_s, 0.95), "
     "avg(tpot_s), quantile_cont(tpot_s, 0.5), quantile_cont(tpot_s, 0.95)"
 )
-_RECORD = tuple(field for field in UsageRecord.__struct_fields__)
+_RECORD = UsageRecord.__struct_fields__
 
 
 class Warehouse:
@@ -116,28 +115,28 @@ class Warehouse:
         def statement(usage: str) -> str:
             return f"SELECT {', '.join(_RECORD)} FROM {usage} WHERE idempotency_hash IS NOT NULL ORDER BY ended_at"
 
-        rows = self._rows(since, _LAST_SECOND, statement, [])
+        rows = self._rows(since, LAST_DAY, statement, [])
         return [_record(row) for row in rows]
 
     def _rows(
         self, start: float, end: float, statement: Callable[[str], str], values: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
         """What a statement answers of the table that it is given: each record that ended in [start, end), once."""
-        with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
-            tail = Path(folder) / "tail.json"
-            for attempt in range(ATTEMPTS):
-                try:
+        for attempt in range(ATTEMPTS):
+            try:
+                with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
+                    tail = Path(folder) / "tail.json"
                     # The logs first: what leaves them meanwhile is in the warehouse then, and seen twice at worst.
                     write_tail(self._log_root, tail)
                     table = f"({self._table(start, end, tail)})"
                     return self._duck.cursor().execute(statement(table), values).fetchall()
-                except (duckdb.Error, OSError) as error:
-                    if attempt == ATTEMPTS - 1 or not isinstance(error, duckdb.IOException | FileNotFoundError):
-                        raise unreadable(error) from error
+            except (duckdb.Error, OSError) as error:
+                if attempt == ATTEMPTS - 1 or not isinstance(error, duckdb.IOException | FileNotFoundError):
+                    raise unreadable(error) from error
         raise AssertionError("the last attempt returns or raises")
 
     def _table(self, start: float, end: float, tail: Path) -> str:
-        files = self._partitions.files(self._partitions.of_days(_day(start), _day(end)))
+        files = self._partitions.files(self._partitions.of_days(day_of(start), day_of(end)))
         stored = f" UNION ALL BY NAME SELECT * FROM {parquet(files)}" if files else ""
         within = f"ended_at >= {start!r}::DOUBLE AND ended_at < {end!r}::DOUBLE"
         return f"SELECT * FROM (SELECT * FROM {json_lines(tail)}{stored}) WHERE {within} {ONCE}"
@@ -147,15 +146,11 @@ class Warehouse:
 
 
 def _require_period(start: float, end: float) -> None:
-    if not 0 <= start <= end <= _LAST_SECOND:
+    if not 0 <= start <= end <= LAST_DAY:
         raise InvalidRequest(
             "`from` and `to` must be times since 1970 with `to` not before `from`.",
             param="to" if start > end else "from",
         )
-
-
-def _day(when: float) -> date:
-    return datetime.fromtimestamp(when, UTC).date()
 
 
 def _expression(name: str, values: list[Any]) -> str:

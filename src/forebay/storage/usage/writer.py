@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +19,9 @@ T = TypeVar("T")
 
 IDLE_S = 1.0
 """How often it is looked whether a segment has come of age, or what could not be written now can be."""
-_log = structlog.get_logger()
+PROBE = b"\n" * 4096
+"""Lines that say nothing, to see whether what could not be written now can be."""
+logger = structlog.get_logger(__name__)
 
 
 class SegmentWriter:
@@ -38,6 +41,7 @@ class SegmentWriter:
         self._kept: deque[bytes] = deque()
         self._unsynced: list[bytes] = []
         self._waiting: list[asyncio.Future[None]] = []
+        self._fault: OSError | None = None
         self._stopping = False
         self._touched = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -51,6 +55,11 @@ class SegmentWriter:
     def kept(self) -> int:
         """How many lines could not be written so far."""
         return len(self._kept)
+
+    @property
+    def fails(self) -> bool:
+        """Whether something could not be written, and nothing could since."""
+        return self._fault is not None
 
     def sealed(self) -> tuple[Path, ...]:
         """Segments that nothing is written to any more, oldest first."""
@@ -68,10 +77,8 @@ class SegmentWriter:
     def keep(self, line: bytes) -> None:
         """Write a line that must not be lost: where it cannot be written now, it will be once that is possible."""
         self._kept.append(line)
-        try:
+        with suppress(OSError):
             self._write_kept()
-        except OSError as error:
-            _log.error("usage_not_written", records=len(self._kept), file=str(self._current.path), error=str(error))
 
     async def synced(self) -> None:
         """Returns when all that was written before would survive a loss of power. Raises OSError where it might not."""
@@ -89,9 +96,12 @@ class SegmentWriter:
             await self._rest()
             try:
                 await self._commit()
-            except (OSError, RuntimeError) as error:
+            except OSError as error:
                 # Whoever waits is told within its own time; a later round may succeed.
-                _log.error("usage_log_failed", directory=str(self._directory), error=str(error))
+                self._has_failed(error)
+                await asyncio.sleep(IDLE_S)
+            except Exception as error:
+                logger.error("usage log failed", directory=str(self._directory), kind=type(error).__name__)
                 await asyncio.sleep(IDLE_S)
 
     def stop(self) -> None:
@@ -104,21 +114,49 @@ class SegmentWriter:
         """After `run`: what was written is synced."""
         try:
             try:
-                self._write_kept()
-                await self._sync(self._current)
+                await self._write_last()
             except OSError as error:
-                _log.error("usage_lost", records=len(self._kept), directory=str(self._directory), error=str(error))
+                logger.error("usage lost", records=len(self._kept), directory=str(self._directory), error=str(error))
             await self._in_thread(self._current.close)
             if not self._current.size:
                 await self._in_thread(self._current.path.unlink)
         finally:
             self._thread.shutdown()
 
+    async def _write_last(self) -> None:
+        broken = self._current
+        if broken.broken:
+            with suppress(OSError):
+                await self._sync(broken)
+            await self._replace()
+            if self._current is not broken:
+                await self._seal(broken)
+        self._write_kept()
+        await self._sync(self._current)
+
     def _write(self, line: bytes) -> None:
-        if self._current.broken:
-            raise OSError(f"{self._current.path} cannot be written any more")
+        known = self._fault
         self._touched.set()
-        self._current.append(line)
+        try:
+            if self._current.broken:
+                raise OSError(f"{self._current.path} cannot be written any more")
+            self._current.append(line)
+        except OSError as error:
+            self._has_failed(error)
+            raise
+        if not self._settings.survive_power_loss:
+            self._has_worked(known)
+
+    def _has_failed(self, error: OSError) -> None:
+        if self._fault is None:
+            logger.error("usage not written; requests are refused", directory=str(self._directory), error=str(error))
+        self._fault = error
+
+    def _has_worked(self, known: OSError | None) -> None:
+        """With nothing gone wrong since the fault that was `known` when it was begun."""
+        if self._fault is not None and self._fault is known:
+            logger.info("usage is written again", directory=str(self._directory))
+            self._fault = None
 
     def _write_kept(self) -> None:
         while self._kept:
@@ -142,14 +180,14 @@ class SegmentWriter:
         finally:
             if segment is not self._current:
                 await self._seal(segment)
-        if self._kept:
+        if self._kept or self.fails:
             self._retry()
 
     async def _replace(self) -> None:
         try:
             replacement = await self._in_thread(lambda: Segment.create(self._directory, self._number + 1))
         except OSError as error:
-            _log.error("usage_segment_not_begun", directory=str(self._directory), error=str(error))
+            self._has_failed(error)
             return
         self._current, self._number, self._began = replacement, self._number + 1, self._clock.now()
 
@@ -163,6 +201,9 @@ class SegmentWriter:
     def _retry(self) -> None:
         try:
             self._write_kept()
+            if self.fails and not self._unsynced:
+                self._write(PROBE)
+                self._unsynced.append(PROBE)
         except OSError:
             # It may be this file alone (a limit on its size, a bad place on the disk): the next one may fare better.
             self._current.broken = True
@@ -175,16 +216,17 @@ class SegmentWriter:
     async def _sync(self, segment: Segment) -> None:
         waiting, unsynced = self._waiting, self._unsynced
         self._waiting, self._unsynced = [], []
-        failed: OSError | None = None
+        failed, known = None, self._fault
         if self._settings.survive_power_loss and (waiting or unsynced):
             try:
                 if segment.broken:
                     raise OSError(f"{segment.path} cannot be written any more")
                 await self._in_thread(segment.sync)
+                self._has_worked(known)
             except OSError as error:
                 failed = error
                 # They go into the next segment, for they may not be in this one; twice is as good as once.
-                self._kept.extendleft(reversed(unsynced))
+                self._kept.extendleft(line for line in reversed(unsynced) if line is not PROBE)
         for done in waiting:
             if done.done():
                 continue

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from forebay.tenancy.reservation.bucket import Bucket
 from forebay.tenancy.reservation.counters import Counters
 from forebay.tenancy.reservation.lease import Ask, LimitKind, Refused, Standing
-from forebay.tenancy.reservation.month import Month
+from forebay.tenancy.reservation.month import US_PER_SECOND, Month
 
-US_PER_SECOND = 1_000_000
 LONGEST_RESET_US = 31_536_000 * US_PER_SECOND
 """A year: what a standing tells of a bucket that takes longer to fill."""
 

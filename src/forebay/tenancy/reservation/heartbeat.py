@@ -7,11 +7,10 @@ from typing import Never
 
 import structlog
 
-from forebay.tenancy.reservation.lease import ReservationStore, Used
+from forebay.tenancy.reservation.lease import NOTHING_YET, ReservationStore, Used
 
 BATCH = 256
 """Leases renewed by one call: few enough that none is long."""
-NOTHING_YET = Used(tokens=0, nanos=0)
 
 logger = structlog.get_logger(__name__)
 
@@ -55,4 +54,4 @@ class Heartbeat:
                 await self._store.renew(dict(held[start : start + BATCH]))
             except Exception as error:
                 # The loop must outlive whatever happens: without it the leases of all requests expire.
-                logger.warning("leases_not_renewed", leases=len(held[start : start + BATCH]), error=str(error))
+                logger.warning("leases not renewed", leases=len(held[start : start + BATCH]), error=str(error))

@@ -79,6 +79,15 @@ class Used:
     counts: bool = True
 
 
+NOTHING_YET = Used(tokens=0, nanos=0)
+UNUSED = Used(tokens=0, nanos=0, counts=False)
+
+LAPSED_TTLS = 20
+"""Times to live for which a lease that has expired is remembered, for a gateway that lives after all."""
+MAX_LAPSED = 10_000
+"""Leases that have expired and are remembered. Of more the oldest are forgotten."""
+
+
 class ReservationStore(Protocol):
     """Keeps the counters of all accounts. Each call is one atomic step, whoever else calls.
 
@@ -87,21 +96,31 @@ class ReservationStore(Protocol):
 
     async def acquire(self, ask: Ask) -> Granted | Refused: ...
 
-    async def extend(self, lease_id: str, output_tokens_min: int, output_tokens_max: int) -> int:
+    async def extend(
+        self, lease_id: str, accounts: tuple[Account, ...], output_tokens_min: int, output_tokens_max: int
+    ) -> int:
         """More output tokens for a lease that is held: how many, 0 where not even the least is there, or where the
-        lease is not held any more.
+        lease is not held any more. One that has expired is taken up again first, as by `renew`.
+
+        `accounts` with their limits as they are now: of the tokens and the budget, for a lease has its request and its
+        slot already. An account that the lease is under and that is not named limits it no more. An account, or a limit
+        of tokens, that it was not under when it was acquired does not count for it: only the next request is under it.
         """
         ...
 
     async def settle(self, lease_id: str, used: Used) -> bool:
         """Give up a lease: its slot comes free, what it held and has not used is given back, what it has used beyond
-        that is taken all the same. False, and nothing changes, where it was settled before or has expired.
+        that is taken all the same. False, and nothing changes, where it is not known: it was settled before, or
+        expired long ago. Of one that expired, what it has used beyond what was charged then is taken; what was charged
+        too much, its request included, is not given back.
         """
         ...
 
     async def renew(self, seen: Mapping[str, Used]) -> None:
         """Sign of life for the leases named, each with what it has used so far. One that gets none for the time to live
-        is settled with the last of these (of none: nothing used but the request).
+        expires: it is charged the last of these (of none: nothing used but the request) and what it held comes free. It
+        is remembered for LAPSED_TTLS times to live. A sign of life in that time takes it up again, whether there is
+        room or not: its slot counts, and what it held beyond what was charged (or has used, if that is more) is taken.
         """
         ...
 

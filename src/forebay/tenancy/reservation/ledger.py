@@ -1,13 +1,23 @@
 """The books of all accounts and leases: a pure state machine; each call is one step at a given time."""
 
 import heapq
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
-from forebay.tenancy.reservation.bucket import Bucket
 from forebay.tenancy.reservation.counters import MAX_NANOS, Counters
 from forebay.tenancy.reservation.cover import affordable, output_covered, shortfalls, standing, worst
-from forebay.tenancy.reservation.lease import Ask, Granted, Refused, Standing, Used
+from forebay.tenancy.reservation.held import Hold, Lease, counted, settle_tokens
+from forebay.tenancy.reservation.lease import (
+    LAPSED_TTLS,
+    MAX_LAPSED,
+    NOTHING_YET,
+    UNUSED,
+    Ask,
+    Granted,
+    Refused,
+    Standing,
+    Used,
+)
+from forebay.tenancy.reservation.limits import Account
 from forebay.tenancy.reservation.month import Month
 
 MAX_TAKES = 8
@@ -15,41 +25,22 @@ MAX_TAKES = 8
 that was extended so often leave even those unused, it may be refunded less of them.
 """
 MAX_EXPIRED_AT_ONCE = 1000
-"""Leases that one call settles because they have expired; the next call goes on."""
-UNUSED = Used(tokens=0, nanos=0, counts=False)
-NOTHING_SEEN = Used(tokens=0, nanos=0)
-
-
-@dataclass(slots=True)
-class Hold:
-    """What a lease holds of one account: the numbers of its takes, None where the account did not limit that."""
-
-    account: str
-    request_take: int | None
-    token_takes: list[int] | None
-
-
-@dataclass(slots=True)
-class Lease:
-    """`takes`: tokens of each take, in order. `nanos` is held of the budgets of `month`."""
-
-    holds: list[Hold]
-    takes: list[int]
-    month: str
-    nanos: int
-    nanos_per_output_token: int
-    expires_us: int
-    seen: Used
+"""Leases that one call ends because they have expired (or forgets, of those that did before); the next goes on."""
 
 
 class Ledger:
-    """Leases live for `lease_ttl_us` after their last sign of life. Every call first settles what has expired."""
+    """Leases live for `lease_ttl_us` after their last sign of life; for good where that is None. Every call first ends
+    what has expired.
+    """
 
-    def __init__(self, lease_ttl_us: int) -> None:
+    def __init__(self, lease_ttl_us: int | None) -> None:
         self._lease_ttl_us = lease_ttl_us
         self._accounts: dict[str, Counters] = {}
         self._leases: dict[str, Lease] = {}
         self._expiries: list[tuple[int, str]] = []
+        self._lapsed: dict[str, Lease] = {}
+        """Those that have expired. Until `expires_us` they are remembered."""
+        self._forgettings: list[tuple[int, str]] = []
 
     def acquire(self, ask: Ask, now_us: int, month: Month) -> Granted | Refused:
         """An id that is still held is given up first, as if it had not run, so that an acquisition whose answer was
@@ -92,20 +83,34 @@ class Ledger:
                     None if tokens is None else [tokens.take(taken, now_us)],
                 )
             )
-        lease = Lease(holds, [taken], month, nanos, ask.nanos_per_output_token, 0, NOTHING_SEEN)
+        lease = Lease(holds, [taken], month, nanos, ask.nanos_per_output_token)
         self._leases[ask.lease_id] = lease
         self._live_on(ask.lease_id, lease, now_us)
 
-    def extend(self, lease_id: str, output_tokens_min: int, output_tokens_max: int, now_us: int) -> int:
+    def extend(
+        self,
+        lease_id: str,
+        accounts: tuple[Account, ...],
+        output_tokens_min: int,
+        output_tokens_max: int,
+        now_us: int,
+    ) -> int:
         self.sweep(now_us)
-        lease = self._leases.get(lease_id)
+        lease = self._leases.get(lease_id) or self._take_up(lease_id, NOTHING_YET, now_us)
         if lease is None:
             return 0
-        granted = min(
-            (self._more(hold, lease, output_tokens_max, now_us) for hold in lease.holds), default=output_tokens_max
-        )
+        limits = {account.name: account.limits for account in accounts}
+        granted = output_tokens_max
+        for hold in lease.holds:
+            if hold.account in limits:
+                self._accounts[hold.account].adopt(limits[hold.account], now_us)
+                granted = min(granted, self._more(hold, lease, granted, now_us))
         if granted < max(1, output_tokens_min):
             return 0
+        self._take_more(lease, granted, now_us)
+        return granted
+
+    def _take_more(self, lease: Lease, granted: int, now_us: int) -> None:
         if len(lease.takes) == MAX_TAKES:
             self._join_first(lease, now_us)
         nanos = min(granted * lease.nanos_per_output_token, MAX_NANOS - lease.nanos)
@@ -116,7 +121,6 @@ class Ledger:
                 hold.token_takes.append(counters.tokens.take(granted, now_us))
         lease.nanos += nanos
         lease.takes.append(granted)
-        return granted
 
     def _join_first(self, lease: Lease, now_us: int) -> None:
         for hold in lease.holds:
@@ -140,45 +144,90 @@ class Ledger:
 
     def _settle(self, lease_id: str, used: Used, now_us: int) -> bool:
         lease = self._leases.pop(lease_id, None)
+        if lease is not None:
+            self._free_slots(lease)
+        else:
+            lease = self._lapsed.pop(lease_id, None)
         if lease is None:
             return False
+        self._charge(lease, counted(used), now_us, requests_unused=0 if used.counts else 1)
+        return True
+
+    def _free_slots(self, lease: Lease) -> None:
+        for hold in lease.holds:
+            self._accounts[hold.account].outstanding -= 1
+
+    def _charge(self, lease: Lease, used: Used, now_us: int, *, requests_unused: int) -> None:
+        """What it has used, beyond what was charged before; the rest of what it holds is given back."""
         for hold in lease.holds:
             counters = self._accounts[hold.account]
-            counters.outstanding -= 1
-            counters.spend(lease.month, lease.nanos, used.nanos if used.counts else 0)
+            counters.spend(lease.month, lease.nanos, max(0, used.nanos - lease.charged.nanos))
             if hold.request_take is not None and counters.requests is not None:
-                counters.requests.give_back(hold.request_take, 0 if used.counts else 1, now_us)
+                counters.requests.give_back(hold.request_take, requests_unused, now_us)
             if hold.token_takes is not None and counters.tokens is not None:
-                tokens = used.tokens if used.counts else 0
-                _settle_tokens(counters.tokens, hold.token_takes, lease.takes, tokens, now_us)
-        return True
+                tokens = max(0, used.tokens - lease.charged.tokens)
+                settle_tokens(counters.tokens, hold.token_takes, lease.takes, tokens, now_us)
 
     def renew(self, seen: Mapping[str, Used], now_us: int) -> None:
         self.sweep(now_us)
         for lease_id, used in seen.items():
-            lease = self._leases.get(lease_id)
+            so_far = counted(used)
+            lease = self._leases.get(lease_id) or self._take_up(lease_id, so_far, now_us)
             if lease is not None:
-                lease.seen = used
+                lease.seen = so_far
                 self._live_on(lease_id, lease, now_us)
 
     def _live_on(self, lease_id: str, lease: Lease, now_us: int) -> None:
-        lease.expires_us = now_us + self._lease_ttl_us
-        heapq.heappush(self._expiries, (lease.expires_us, lease_id))
+        if self._lease_ttl_us is not None:
+            lease.expires_us = now_us + self._lease_ttl_us
+            heapq.heappush(self._expiries, (lease.expires_us, lease_id))
 
     def sweep(self, now_us: int) -> None:
-        """Settle leases that have had no sign of life, first those that expired first."""
-        settled = 0
-        while self._expiries and self._expiries[0][0] <= now_us and settled < MAX_EXPIRED_AT_ONCE:
-            expires_us, lease_id = heapq.heappop(self._expiries)
-            lease = self._leases.get(lease_id)
-            if lease is not None and lease.expires_us == expires_us:
-                self._settle(lease_id, lease.seen, now_us)
-                settled += 1
+        """End leases that have had no sign of life, first those that expired first; forget those that did long ago."""
+        if self._lease_ttl_us is None:
+            return
+        for lease_id in _due(self._expiries, self._leases, now_us):
+            self._lapse(lease_id, now_us, now_us + LAPSED_TTLS * self._lease_ttl_us)
+        for lease_id in _due(self._forgettings, self._lapsed, now_us):
+            del self._lapsed[lease_id]
+
+    def _lapse(self, lease_id: str, now_us: int, remembered_until_us: int) -> None:
+        lease = self._leases.pop(lease_id)
+        self._free_slots(lease)
+        self._charge(lease, lease.seen, now_us, requests_unused=0)
+        lease.lapse()
+        lease.expires_us = remembered_until_us
+        self._lapsed[lease_id] = lease
+        heapq.heappush(self._forgettings, (remembered_until_us, lease_id))
+        while len(self._lapsed) > MAX_LAPSED:
+            until_us, oldest = heapq.heappop(self._forgettings)
+            if oldest in self._lapsed and self._lapsed[oldest].expires_us == until_us:
+                del self._lapsed[oldest]
+
+    def _take_up(self, lease_id: str, seen: Used, now_us: int) -> Lease | None:
+        """A lease that has expired holds again what it held, or has used if that is more, whether it is there or not.
+        None where there is no such lease.
+        """
+        lease = self._lapsed.pop(lease_id, None)
+        if lease is None:
+            return None
+        tokens = lease.hold_again(seen)
+        for hold in lease.holds:
+            counters = self._accounts[hold.account]
+            counters.outstanding += 1
+            counters.hold_nanos(lease.month, lease.nanos)
+            if hold.token_takes is not None and counters.tokens is not None:
+                hold.token_takes = [counters.tokens.take(tokens, now_us)]
+        self._leases[lease_id] = lease
+        self._live_on(lease_id, lease, now_us)
+        return lease
 
     def forget_idle(self, now_us: int) -> None:
         """Drop the accounts of which nothing needs to be known: an account that comes back is a fresh one then too."""
+        kept = {hold.account for lease in self._lapsed.values() for hold in lease.holds}
         for name in [name for name, counters in self._accounts.items() if counters.is_idle(now_us)]:
-            del self._accounts[name]
+            if name not in kept:
+                del self._accounts[name]
 
     def outstanding(self, account: str) -> int:
         counters = self._accounts.get(account)
@@ -193,15 +242,16 @@ class Ledger:
         return self._accounts.get(account)
 
 
-def _settle_tokens(bucket: Bucket, numbers: list[int], takes: list[int], used: int, now_us: int) -> None:
-    """What was taken last is unused first."""
-    unused = sum(takes) - used
-    for number, taken in zip(reversed(numbers), reversed(takes), strict=True):
-        part = min(max(unused, 0), taken)
-        bucket.give_back(number, part, now_us)
-        unused -= part
-    if unused < 0:
-        bucket.draw(-unused, now_us)
+def _due(queue: list[tuple[int, str]], leases: Mapping[str, Lease], now_us: int) -> Iterator[str]:
+    """Those of the leases that are due by the queue (a heap of times and ids, some out of date), the earliest first and
+    not too many at once. They leave the queue.
+    """
+    found = 0
+    while queue and queue[0][0] <= now_us and found < MAX_EXPIRED_AT_ONCE:
+        due_us, lease_id = heapq.heappop(queue)
+        if lease_id in leases and leases[lease_id].expires_us == due_us:
+            found += 1
+            yield lease_id
 
 
 def _standings(found: Mapping[str, Counters], now_us: int) -> tuple[Standing | None, Standing | None]:

@@ -1,7 +1,8 @@
 """The calendar month, in UTC, that a budget is for."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+
+from forebay.core.calendar import month_bounds, month_of
 
 US_PER_SECOND = 1_000_000
 
@@ -16,7 +17,6 @@ class Month:
 
 def month_at(unix_us: int) -> Month:
     """The month at a time in Unix microseconds."""
-    now = datetime.fromtimestamp(unix_us // US_PER_SECOND, UTC)
-    years, month = divmod(now.month, 12)
-    following = datetime(now.year + years, month + 1, 1, tzinfo=UTC)
-    return Month(f"{now.year:04}-{now.month:02}", int(following.timestamp()) * US_PER_SECOND - unix_us)
+    name = month_of(unix_us // US_PER_SECOND)
+    _, following = month_bounds(name)
+    return Month(name, int(following) * US_PER_SECOND - unix_us)

@@ -42,7 +42,7 @@ def run(request: pytest.FixtureRequest, server: ValkeyServer, prefix: str) -> Ru
         time = Time()
         async with AsyncExitStack() as stack:
             if request.param == "memory":
-                await suite(MemoryReservations(lambda: time.us, lambda: time.us / SECOND, TTL_S), time)
+                await suite(MemoryReservations(lambda: time.us, lambda: time.us / SECOND), time)
                 return
             store = await stack.enter_async_context(
                 ValkeyReservations(server.url, TTL_S, prefix=prefix, now_us=lambda: time.us)
@@ -226,12 +226,12 @@ def test_a_lease_is_extended_by_what_is_there(run: Run) -> None:
 
     async def suite(store: ReservationStore, time: Time) -> None:
         await granted(store, ask("1", accounts, prompt=10, most=10, nanos_per_output_token=100))
-        assert await store.extend("1", 10, 50) == 50
-        assert await store.extend("1", 40, 50) == 0, "the budget and the bucket cover 30"
-        assert await store.extend("1", 10, 50) == 30
-        assert await store.extend("unknown", 1, 50) == 0
+        assert await store.extend("1", accounts, 10, 50) == 50
+        assert await store.extend("1", accounts, 40, 50) == 0, "the budget and the bucket cover 30"
+        assert await store.extend("1", accounts, 10, 50) == 30
+        assert await store.extend("unknown", accounts, 1, 50) == 0
         await store.settle("1", Used(tokens=15, nanos=500))
-        assert await store.extend("1", 1, 50) == 0
+        assert await store.extend("1", accounts, 1, 50) == 0
         answer = await granted(store, ask("2", accounts, most=1000, nanos_per_output_token=100))
         assert answer.output_tokens == 85
 
@@ -243,7 +243,7 @@ def test_a_lease_that_is_extended_often_gives_back_what_it_has_not_used(run: Run
 
     async def suite(store: ReservationStore, time: Time) -> None:
         await granted(store, ask("1", accounts, prompt=10))
-        assert [await store.extend("1", 1, 3) for _ in range(20)] == [3] * 20
+        assert [await store.extend("1", accounts, 1, 3) for _ in range(20)] == [3] * 20
         await store.settle("1", Used(tokens=55, nanos=0))
         answer = await granted(store, ask("2", accounts, prompt=45))
         assert answer.tokens is not None
@@ -259,7 +259,7 @@ def test_what_was_taken_last_is_given_back_first(run: Run) -> None:
     async def suite(store: ReservationStore, time: Time) -> None:
         await granted(store, ask("1", accounts, prompt=40))
         time.passes(5)
-        assert await store.extend("1", 30, 30) == 30
+        assert await store.extend("1", accounts, 30, 30) == 30
         await store.settle("1", Used(tokens=40, nanos=0))
         await granted(store, ask("2", accounts, prompt=100))
 
@@ -272,7 +272,7 @@ def test_of_a_lease_that_is_extended_often_the_first_takes_count_as_one(run: Run
     async def suite(store: ReservationStore, time: Time) -> None:
         await granted(store, ask("1", accounts, prompt=10))
         for _ in range(20):
-            await store.extend("1", 3, 3)
+            await store.extend("1", accounts, 3, 3)
         await store.settle("1", Used(tokens=0, nanos=0))
         # The last seven are given back whole; of the 49 before them 10, what was drawn just before the second take.
         assert (await refused(store, ask("2", accounts, prompt=100))).available == 61
@@ -280,36 +280,24 @@ def test_of_a_lease_that_is_extended_often_the_first_takes_count_as_one(run: Run
     run(suite)
 
 
-def test_a_lease_without_signs_of_life_ends_with_what_was_seen_last(run: Run) -> None:
-    accounts = account(tokens_per_minute=6, token_burst=100, concurrent_requests=1, budget_nanos=1000)
+def test_limits_that_change_hold_for_what_runs(run: Run) -> None:
+    def team(**limits: int) -> tuple[Account, ...]:
+        return account(tokens_per_minute=60, token_burst=100, **limits)
 
     async def suite(store: ReservationStore, time: Time) -> None:
-        await granted(store, ask("1", accounts, prompt=50, most=50, prompt_nanos=1000))
-        for _ in range(3):
-            time.passes(TTL_S - 1)
-            await store.renew({"1": Used(tokens=70, nanos=400), "unknown": Used(tokens=1, nanos=1)})
-            assert await store.outstanding(["team"]) == {"team": 1}
-        time.passes(TTL_S)
-        assert await store.outstanding(["team"]) == {"team": 0}
-        assert not await store.settle("1", Used(tokens=100, nanos=1000))
-        answer = await granted(store, ask("2", accounts, most=1000, nanos_per_output_token=20))
-        # Of 100 tokens 70 were used and 5.7 flowed back; of 1000 nano-dollars 600 are left: 30 tokens' worth.
-        assert answer.output_tokens == 30
-        assert answer.tokens is not None
-        assert answer.tokens.remaining == 5
-
-    run(suite)
-
-
-def test_a_lease_of_which_nothing_was_seen_only_used_its_request(run: Run) -> None:
-    accounts = account(tokens_per_minute=6, token_burst=100, requests_per_minute=1, request_burst=2)
-
-    async def suite(store: ReservationStore, time: Time) -> None:
-        await granted(store, ask("1", accounts, prompt=100))
-        time.passes(TTL_S)
-        answer = await granted(store, ask("2", accounts, prompt=100))
-        assert answer.requests is not None
-        assert answer.requests.remaining == 0
+        await granted(store, ask("1", team(), prompt=10, nanos_per_output_token=10))
+        assert await store.extend("1", team(), 1, 20) == 20
+        lowered = account(tokens_per_minute=60, token_burst=40)
+        assert await store.extend("1", lowered, 1, 20) == 10
+        assert await store.extend("1", lowered, 1, 20) == 0
+        assert await store.extend("1", account(tokens_per_minute=0), 1, 20) == 0
+        assert await store.extend("1", team(budget_nanos=350), 1, 20) == 5, "300 are held of the new budget"
+        # A quota that is gone limits nothing any more, also where it has too little; a new one has to wait.
+        assert await store.extend("1", account("new", tokens_per_minute=0), 1, 200) == 200
+        assert await store.extend("1", team(), 1, 1) == 0
+        assert await store.outstanding(["team", "new"]) == {"team": 1, "new": 0}
+        await store.settle("1", Used(tokens=40, nanos=0))
+        assert (await granted(store, ask("2", team(), most=100))).output_tokens == 60
 
     run(suite)
 
@@ -390,7 +378,7 @@ def test_a_request_under_no_account_is_granted_whole(run: Run) -> None:
         assert await granted(store, ask("1", (), prompt=10, least=1, most=10**6)) == Granted(
             output_tokens=10**6, requests=None, tokens=None
         )
-        assert await store.extend("1", 1, 500) == 500
+        assert await store.extend("1", (), 1, 500) == 500
         await store.renew({"1": Used(tokens=5, nanos=0)})
         assert await store.settle("1", Used(tokens=5, nanos=0))
         assert not await store.settle("1", Used(tokens=5, nanos=0))

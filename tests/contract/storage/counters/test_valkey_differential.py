@@ -85,7 +85,7 @@ USED = st.builds(Used, tokens=TOKENS, nanos=NANOS, counts=st.just(True)) | NOT_C
 ORDINARY_USED = st.builds(Used, tokens=st.integers(0, 80), nanos=st.integers(0, 900)) | NOT_COUNTED
 WILD_TIMES = st.sampled_from([0, 0, 1, SECOND]) | st.integers(-SECOND, 40 * SECOND) | st.just(10**14)
 ORDINARY_TIMES = st.integers(0, 5 * SECOND) | st.sampled_from(
-    [0, 0, 0, 0, 1, 1, SECOND, SECOND, 4 * SECOND, 15 * SECOND]
+    [0, 0, 0, 0, 1, 1, SECOND, SECOND, 4 * SECOND, 15 * SECOND, 300 * SECOND]
 )
 
 
@@ -97,7 +97,8 @@ def _steps(
 ) -> st.SearchStrategy[Step]:
     leases = st.sampled_from(LEASES)
     acquire = st.tuples(asks)
-    extend = st.tuples(leases, st.integers(0, 10), st.integers(10, 30))
+    accounts = asks.map(lambda ask: ask.accounts) | st.just(())
+    extend = st.tuples(leases, accounts, st.integers(0, 10), st.integers(10, 30))
     settle = st.tuples(leases, used)
     renew = st.tuples(st.dictionaries(leases, used))
     seed = st.tuples(st.just("team"), st.sampled_from(["2026-10", "2026-11", "2026-12"]), seeded)
@@ -111,6 +112,26 @@ def _steps(
         st.builds(Step, after, st.just("renew"), renew),
         st.builds(Step, after, st.just("seed_spent"), seed),
     )
+
+
+def _probe(account: str, limits: Limits) -> Step:
+    """A request that is refused, which tells what is left."""
+    ask = Ask(
+        lease_id="probe",
+        accounts=(Account(account, limits),),
+        prompt_tokens=10**8 + 1,
+        output_tokens_min=0,
+        output_tokens_max=0,
+        prompt_nanos=10**18,
+    )
+    return Step(0, "acquire", (ask,))
+
+
+PROBES = [
+    _probe(account, limits)
+    for account in ("team", "team:model:m", "team:key:k")
+    for limits in (Limits(budget_nanos=8 * 10**15), Limits(tokens_per_minute=1, token_burst=10**8))
+]
 
 
 async def _in_valkey(url: str, steps: Sequence[Step]) -> list[object]:
@@ -145,7 +166,8 @@ def _call(ledger: Ledger, step: Step, now_us: int) -> object:
     return operation(*step.arguments, now_us)
 
 
-def _compare(url: str, steps: Sequence[Step]) -> None:
+def _compare(url: str, asked: Sequence[Step]) -> None:
+    steps = [*asked, *PROBES]
     in_valkey, in_ledger = asyncio.run(_in_valkey(url, steps)), _in_ledger(steps)
     for index, (valkey_answer, ledger_answer) in enumerate(zip(in_valkey, in_ledger, strict=True)):
         assert valkey_answer == ledger_answer, steps[index // 2]

@@ -122,9 +122,9 @@ def test_refusing_while_it_is_gone(own_server: ValkeyServer) -> None:
                 assert caught.value.retry_after_s
             unlimited = Ask(lease_id="3", accounts=(), prompt_tokens=1, output_tokens_min=1, output_tokens_max=7)
             assert isinstance(await store.acquire(unlimited), Granted)
-            assert await store.extend("3", 1, 9) == 9
+            assert await store.extend("3", (), 1, 9) == 9
             assert await store.settle("3", Used(tokens=0, nanos=0))
-            assert await store.extend("1", 1, 9) == 0
+            assert await store.extend("1", (TEAM,), 1, 9) == 0
             own_server.start()
             clock.advance(1)
             assert isinstance(await store.acquire(ask("2")), Granted)
@@ -201,6 +201,38 @@ def test_what_could_not_be_settled_is_settled_later(own_server: ValkeyServer) ->
             assert await store.outstanding(["team"]) == {"team": 0}
             refused = await store.acquire(ask("3", 20))
             assert isinstance(refused, Refused), "what was used is taken"
+
+    asyncio.run(run())
+
+
+def test_what_ran_while_the_server_was_frozen_for_long_is_counted_and_charged(own_server: ValkeyServer) -> None:
+    """Longer than a lease lives: it expires there, while its gateway lives."""
+    ttl_s = 0.5
+
+    async def run() -> None:
+        clock = ManualClock()
+        async with ValkeyReservations(own_server.url, ttl_s, timeout_s=0.2) as shared:
+            store = FallbackReservations(
+                shared, without="refuse", gateways=1, clock=clock, wall=lambda: 0.0, lease_ttl_s=ttl_s
+            )
+            await store.acquire(ask("ended"))
+            await store.acquire(ask("runs"))
+            own_server.freeze()
+            assert await store.settle("ended", Used(tokens=90, nanos=990))
+            await asyncio.sleep(2 * ttl_s)
+            own_server.go_on()
+            assert await shared.outstanding(["team"]) == {"team": 0}, "both have expired"
+            clock.advance(2 * ttl_s)
+            await store.renew({"runs": Used(tokens=10, nanos=1)})
+            assert await store.outstanding(["team"]) == {"team": 1}
+            assert isinstance(await store.acquire(ask("3", 0)), Granted)
+            refused = await store.acquire(ask("4", 90))
+            assert isinstance(refused, Refused)
+            assert refused.kind == "tokens"
+            assert await store.settle("runs", Used(tokens=10, nanos=9))
+            refused = await store.acquire(ask("5", 0))
+            assert isinstance(refused, Refused)
+            assert (refused.kind, refused.available) == ("budget", 0)
 
     asyncio.run(run())
 

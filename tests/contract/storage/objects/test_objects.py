@@ -1,7 +1,6 @@
 """Objects: a local folder and a real S3 server behave alike."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -47,14 +46,6 @@ def test_big_files_go_both_ways(objects: ObjectStore, tmp_path: Path):
     assert not objects.download("nothing", tmp_path / "none")
 
 
-def test_of_many_that_put_a_new_object_one_does(objects: ObjectStore):
-    with ThreadPoolExecutor(8) as threads:
-        done = list(threads.map(lambda number: objects.put_new("new", b"%d" % number), range(8)))
-    assert sum(done) == 1
-    assert objects.get("new") == b"%d" % done.index(True)
-    assert not objects.put_new("new", b"late")
-
-
 def test_a_listing_is_of_a_folder_and_below(objects: ObjectStore):
     for path in ("b/2", "b/1", "b/c/3", "bb/4", "a"):
         objects.put(path, path.encode())
@@ -84,7 +75,7 @@ def test_a_server_that_is_not_there_is_told_within_the_time():
     objects = open_objects(
         "s3://b/x", {"endpoint": "http://127.0.0.1:9", "access_key_id": "a", "secret_access_key": "b"}, timeout_s=1
     )
-    for call in (lambda: objects.get("a"), lambda: objects.below("a"), lambda: objects.put_new("a", b"")):
+    for call in (lambda: objects.get("a"), lambda: objects.below("a"), lambda: objects.put("a", b"")):
         with pytest.raises(StoreUnavailable, match="s3://b/x"):
             call()
 

@@ -7,7 +7,7 @@ from typing import Any
 from forebay.administration.kinds import KEYS, KINDS, PRICES, PROMPTS, QUOTAS, TENANTS
 from forebay.metering.pricing import Price
 from forebay.storage.relational.store import RelationalStore
-from forebay.tenancy.resources import ApiKey, PlatformPrompt, Quota, Tenant, quota_id
+from forebay.tenancy.resources import MAX_BUDGET_USD, ApiKey, PlatformPrompt, Quota, Tenant, quota_id
 
 ACTOR: Any = {"actor": "tester", "at": 10.0}
 SECRETS = ("first-secret", "second-secret")
@@ -58,7 +58,7 @@ FULL: tuple[tuple[Any, Any], ...] = (
     ),
     (KEYS, key("k2", "blue", models=())),
     (QUOTAS, quota("red", tokens_per_minute=100_000_000, token_burst=0, max_tokens=2**31 - 1)),
-    (QUOTAS, quota("red", "größe/v1", requests_per_minute=0, monthly_budget_usd=Decimal(10) ** 9)),
+    (QUOTAS, quota("red", "größe/v1", requests_per_minute=0, monthly_budget_usd=Decimal(MAX_BUDGET_USD))),
     (QUOTAS, quota("red", of_key="k1", monthly_budget_usd=Decimal("0.000000001"), concurrent_requests=3)),
     (PRICES, price("p1", cached_usd_per_million=Decimal("0.123456789"))),
     (PRICES, price("p2", model="tiny", priority="batch", effective_from=5.25)),

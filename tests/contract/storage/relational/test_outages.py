@@ -92,7 +92,7 @@ def server_processes(server: PostgresServer) -> list[int]:
 def test_the_snapshot_goes_on_without_its_database(own_server: PostgresServer, on_server: RelationalStore) -> None:
     async def go_on() -> None:
         snapshots = Snapshots(on_server, SystemClock(), 0.05)
-        await snapshots.load()
+        await snapshots.refresh()
         async with asyncio.TaskGroup() as tasks:
             loop = tasks.create_task(snapshots.run())
             await asyncio.to_thread(own_server.stop)

@@ -80,7 +80,7 @@ def test_a_full_disk_lets_nobody_in_and_loses_no_end(tmp_path: Path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "usage_not_written" in done.stdout + done.stderr
+    assert "usage not written" in done.stdout + done.stderr
     assert sorted({record.id for record in records_below(tmp_path)}) == [f"r{number}" for number in range(5)]
 
     async def work() -> None:
@@ -88,3 +88,17 @@ def test_a_full_disk_lets_nobody_in_and_loses_no_end(tmp_path: Path):
             assert [one.opened.id for one in log.recovered()] == ["after"]
 
     asyncio.run(work())
+
+
+def test_a_full_disk_ends_neither_the_shipping_nor_the_books(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.contract.storage.usage.full_warehouse", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = done.stdout + done.stderr
+    assert (told.count("usage not written"), told.count("usage is written again")) == (1, 1)
+    assert told.count("usage not shipped") == 1

@@ -1,12 +1,15 @@
 """The local usage log on a real disk: what is promised of it, as long as its process lives and after."""
 
 import asyncio
+import re
+import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from forebay.core.clock import ManualClock, SystemClock
 from forebay.core.errors import StoreUnavailable
@@ -244,6 +247,32 @@ def test_a_directory_that_cannot_be_used_is_told(tmp_path: Path):
     run(work())
 
 
+def test_a_disk_that_does_not_answer_is_logged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from forebay.storage.usage import segment  # noqa: PLC0415
+
+    really, answers = segment._sync_data, threading.Event()
+
+    def sync(descriptor: int) -> None:
+        answers.wait(60)
+        really(descriptor)
+
+    monkeypatch.setattr(segment, "_sync_data", sync)
+    settings = msgspec.structs.replace(QUICK, open_timeout_s=0.05)
+
+    async def work() -> None:
+        async with LocalUsageLog(tmp_path, settings, SystemClock()) as log:
+            try:
+                for id_ in ("u1", "u2"):
+                    with pytest.raises(StoreUnavailable, match="try again"):
+                        await log.open(opened(id_))
+            finally:
+                answers.set()
+
+    with capture_logs() as logs:
+        run(work())
+    assert [entry["log_level"] for entry in logs if "did not answer" in entry["event"]] == ["error"]
+
+
 def test_a_sync_that_fails_lets_nobody_in_and_loses_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from forebay.storage.usage import segment  # noqa: PLC0415
 
@@ -263,8 +292,13 @@ def test_a_sync_that_fails_lets_nobody_in_and_loses_no_end(tmp_path: Path, monke
             await log.open(opened("u1"))
             broken = True
             await log.close(ended(opened("u1")))
-            with pytest.raises(StoreUnavailable, match="Input/output"):
-                await log.open(opened("u2"))
+            with capture_logs() as logs:
+                for id_ in ("u2-1", "u2-2"):
+                    with pytest.raises(StoreUnavailable, match="try again") as refused:
+                        await log.open(opened(id_))
+                    assert not re.search("(?i)errno|disk|input/output|directory", refused.value.detail)
+            (told,) = [entry for entry in logs if "refused" in entry["event"]]
+            assert "Input/output" in told["error"]
             broken = False
             for attempt in range(1000):
                 try:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from forebay.core.calendar import month_bounds
 from forebay.core.errors import InvalidRequest, StoreUnavailable
-from forebay.metering.months import month_bounds
 from forebay.metering.report import Spent, spent_in
 from forebay.metering.usage import UsageRecord
 from forebay.storage.objects.opening import open_objects

@@ -1,6 +1,5 @@
 -- ARGV[3]: { lease, prompt_tokens, output_tokens_min, output_tokens_max, prompt_nanos, nanos_per_output_token,
--- { { account, tokens_per_minute, token_burst, requests_per_minute, request_burst, concurrent, budget }, ... } }, a limit
--- that is not there being -1.
+-- { limits of an account, ... } }, as `adopt_all` takes them.
 -- Answers { 1, output_tokens, standing of requests (3), of tokens (3) }, or { 0, kind, index of the account, limit,
 -- available, wait or -1, never, standings (6) }.
 
@@ -9,29 +8,6 @@ local LONGEST_RESET = 31536000000000
 
 local id, prompt, least, most, prompt_nanos, per_token, asked_accounts = unpack(sent(3))
 local month, month_left = this_month()
-
-local function adopt(account, field, rate, burst)
-  local limited = rate >= 0
-  local changed = (account[field .. '_limited'] or false) ~= limited
-  account[field .. '_limited'] = limited
-  if not limited then return changed end
-  rate = math.min(rate, MAX_TOKENS)
-  burst = burst < 0 and rate or math.min(burst, MAX_TOKENS)
-  if not account[field] then
-    account[field] = Bucket.new(rate, burst, NOW)
-    return true
-  end
-  return Bucket.set_limits(account[field], rate, burst, NOW) or changed
-end
-
-local function adopt_all(account, limits)
-  local budget = math.min(limits[7], MAX_NANOS)
-  local changed = account.concurrent ~= limits[6] or account.budget ~= budget
-  account.concurrent, account.budget = limits[6], budget
-  local tokens = adopt(account, 'tokens', limits[2], limits[3])
-  local requests = adopt(account, 'requests', limits[4], limits[5])
-  return changed or tokens or requests
-end
 
 local worst = nil
 
@@ -129,7 +105,8 @@ else
     month = month,
     nanos = nanos,
     per_token = per_token,
-    seen = { 0, 0, true },
+    seen = { 0, 0 },
+    charged = { 0, 0 },
   })
   live_on(id)
   answer = { 1, granted }

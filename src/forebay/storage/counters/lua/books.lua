@@ -6,14 +6,19 @@ local MAX_NANOS = 9000000000000000
 local MONTHS_KEPT = 3
 local MAX_EXPIRED_AT_ONCE = 1000
 local DAY_US = 86400000000
--- How much longer than it must an idle account is kept.
-local SPARE_MS = 60000
+local LAPSED_TTLS = 20
+local MAX_LAPSED = 10000
 
 local EXPIRIES = KEYS[1]
 local ACCOUNTS = KEYS[1] .. ':account:'
 local LEASES = KEYS[1] .. ':lease:'
+local LAPSED = KEYS[1] .. ':lapsed:'
+local FORGETTINGS = KEYS[1] .. ':forgettings'
 local TTL = tonumber(ARGV[1])
 local NOW = tonumber(ARGV[2])
+-- How much longer than it must an idle account is kept: so long that none is forgotten which a lease that has expired,
+-- and is remembered, is under.
+local SPARE_MS = 60000 + math.ceil(LAPSED_TTLS * TTL / 1000)
 if NOW < 0 then
   local time = redis.call('TIME')
   NOW = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -84,6 +89,32 @@ end
 local function request_bucket(account) return account.requests_limited and account.requests or nil end
 local function token_bucket(account) return account.tokens_limited and account.tokens or nil end
 
+-- True where they differ from what they were.
+local function adopt(account, field, rate, burst)
+  local limited = rate >= 0
+  local changed = (account[field .. '_limited'] or false) ~= limited
+  account[field .. '_limited'] = limited
+  if not limited then return changed end
+  rate = math.min(rate, MAX_TOKENS)
+  burst = burst < 0 and rate or math.min(burst, MAX_TOKENS)
+  if not account[field] then
+    account[field] = Bucket.new(rate, burst, NOW)
+    return true
+  end
+  return Bucket.set_limits(account[field], rate, burst, NOW) or changed
+end
+
+-- Go on under these limits: { account, tokens_per_minute, token_burst, requests_per_minute, request_burst, concurrent,
+-- budget }, a limit that is not there being -1. True where they differ from what they were.
+local function adopt_all(account, limits)
+  local budget = math.min(limits[7], MAX_NANOS)
+  local changed = account.concurrent ~= limits[6] or account.budget ~= budget
+  account.concurrent, account.budget = limits[6], budget
+  local tokens = adopt(account, 'tokens', limits[2], limits[3])
+  local requests = adopt(account, 'requests', limits[4], limits[5])
+  return changed or tokens or requests
+end
+
 local function month_spending(account, month)
   local months = account.months
   if months[month] then return months[month] end
@@ -122,7 +153,8 @@ local function affordable(nanos, nanos_per_token, enough)
 end
 
 -- A lease is { holds = { { account, request_take or false, { token_take, ... } or false }, ... }, takes, month, nanos,
--- per_token, seen = { tokens, nanos, counts } }.
+-- per_token, seen = { tokens, nanos }, charged = { tokens, nanos } }; one that has expired has covered = { tokens, nanos }
+-- besides, and lies under another key.
 local function load_lease(id)
   local packed = redis.call('GET', LEASES .. id)
   return packed and cmsgpack.unpack(packed)
@@ -143,35 +175,98 @@ local function settle_tokens(bucket, numbers, takes, used)
   if unused < 0 then Bucket.draw(bucket, -unused, NOW) end
 end
 
-local function settle(id, tokens, nanos, counts)
-  local lease = load_lease(id)
-  redis.call('ZREM', EXPIRIES, id)
-  if not lease then return 0 end
-  redis.call('DEL', LEASES .. id)
-  if not counts then tokens, nanos = 0, 0 end
+-- What it has used, beyond what was charged before; the rest of what it holds is given back.
+local function charge(lease, tokens, nanos, requests_unused, slots)
+  local tokens_due = math.max(0, tokens - lease.charged[1])
+  local nanos_due = math.max(0, nanos - lease.charged[2])
   for _, hold in ipairs(lease.holds) do
     local account = load_account(hold[1])
-    account.outstanding = math.max(0, account.outstanding - 1)
-    spend(account, lease.month, lease.nanos, nanos)
-    if hold[2] and account.requests then
-      Bucket.give_back(account.requests, hold[2], counts and 0 or 1, NOW)
-    end
-    if hold[3] and account.tokens then settle_tokens(account.tokens, hold[3], lease.takes, tokens) end
+    account.outstanding = math.max(0, account.outstanding - slots)
+    spend(account, lease.month, lease.nanos, nanos_due)
+    if hold[2] and account.requests then Bucket.give_back(account.requests, hold[2], requests_unused, NOW) end
+    if hold[3] and account.tokens then settle_tokens(account.tokens, hold[3], lease.takes, tokens_due) end
     save_account(hold[1], account)
   end
+end
+
+local function load_lapsed(id)
+  local packed = redis.call('GET', LAPSED .. id)
+  return packed and cmsgpack.unpack(packed)
+end
+
+local function forget(id)
+  redis.call('DEL', LAPSED .. id)
+  redis.call('ZREM', FORGETTINGS, id)
+end
+
+local function settle(id, tokens, nanos, counts)
+  local lease, slots = load_lease(id), 1
+  redis.call('ZREM', EXPIRIES, id)
+  if lease then
+    redis.call('DEL', LEASES .. id)
+  else
+    lease, slots = load_lapsed(id), 0
+    if not lease then return 0 end
+    forget(id)
+  end
+  if not counts then tokens, nanos = 0, 0 end
+  charge(lease, tokens, nanos, counts and 0 or 1, slots)
   return 1
 end
 
+local function lapse(id, lease)
+  local seen, charged, held = lease.seen, lease.charged, 0
+  redis.call('ZREM', EXPIRIES, id)
+  redis.call('DEL', LEASES .. id)
+  charge(lease, seen[1], seen[2], 0, 1)
+  for i = 1, #lease.takes do held = held + lease.takes[i] end
+  lease.covered = { charged[1] + held, math.min(MAX_NANOS, charged[2] + lease.nanos) }
+  lease.charged = { math.max(charged[1], seen[1]), math.max(charged[2], seen[2]) }
+  lease.takes, lease.nanos = {}, 0
+  for _, hold in ipairs(lease.holds) do
+    hold[2] = false
+    hold[3] = hold[3] and {}
+  end
+  redis.call('SET', LAPSED .. id, cmsgpack.pack(lease))
+  redis.call('ZADD', FORGETTINGS, string.format('%.0f', NOW + LAPSED_TTLS * TTL), id)
+  while redis.call('ZCARD', FORGETTINGS) > MAX_LAPSED do
+    forget(redis.call('ZRANGE', FORGETTINGS, 0, 0)[1])
+  end
+end
+
+-- A lease that has expired holds again what it held, or has used if that is more, whether it is there or not. Nil where
+-- there is no such lease.
+local function take_up(id, tokens, nanos)
+  local lease = load_lapsed(id)
+  if not lease then return nil end
+  forget(id)
+  local more = math.max(0, math.max(lease.covered[1], tokens) - lease.charged[1])
+  lease.nanos = math.max(0, math.max(lease.covered[2], nanos) - lease.charged[2])
+  lease.takes, lease.covered = { more }, nil
+  for _, hold in ipairs(lease.holds) do
+    local account = load_account(hold[1])
+    account.outstanding = account.outstanding + 1
+    hold_nanos(account, lease.month, lease.nanos)
+    hold[3] = hold[3] and account.tokens and { Bucket.take(account.tokens, more, NOW) } or false
+    save_account(hold[1], account)
+  end
+  save_lease(id, lease)
+  live_on(id)
+  return lease
+end
+
+local function due(index)
+  return redis.call('ZRANGEBYSCORE', index, '-inf', string.format('%.0f', NOW), 'LIMIT', 0, MAX_EXPIRED_AT_ONCE)
+end
+
 local function sweep()
-  local expired = redis.call(
-    'ZRANGEBYSCORE', EXPIRIES, '-inf', string.format('%.0f', NOW), 'LIMIT', 0, MAX_EXPIRED_AT_ONCE
-  )
-  for _, id in ipairs(expired) do
+  for _, id in ipairs(due(EXPIRIES)) do
     local lease = load_lease(id)
     if lease then
-      settle(id, lease.seen[1], lease.seen[2], lease.seen[3])
+      lapse(id, lease)
     else
       redis.call('ZREM', EXPIRIES, id)
     end
   end
+  for _, id in ipairs(due(FORGETTINGS)) do forget(id) end
 end

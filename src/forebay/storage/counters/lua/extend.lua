@@ -1,23 +1,35 @@
--- ARGV[3]: { lease, output_tokens_min, output_tokens_max }. Answers with the output tokens granted.
+-- ARGV[3]: { lease, output_tokens_min, output_tokens_max, { limits of an account, ... } }, as `adopt_all` takes them.
+-- Answers with the output tokens granted.
 
 local MAX_TAKES = 8
 
-local id, least, most = unpack(sent(3))
+local id, least, most, named = unpack(sent(3))
 sweep()
-local lease = load_lease(id)
+local lease = load_lease(id) or take_up(id, 0, 0)
 if not lease then return 0 end
+
+local limits_of = {}
+for _, limits in ipairs(named) do limits_of[limits[1]] = limits end
+
+local function more(hold, account)
+  local covered = most
+  local bucket = hold[3] and token_bucket(account)
+  if bucket then covered = math.min(covered, bucket.rate > 0 and Bucket.available(bucket, NOW) or 0) end
+  if account.budget >= 0 then
+    covered = math.min(covered, affordable(budget_left(account, lease.month), lease.per_token, covered))
+  end
+  return covered
+end
 
 local accounts, granted = {}, most
 for index, hold in ipairs(lease.holds) do
   local account = load_account(hold[1])
   accounts[index] = account
-  local bucket = hold[3] and token_bucket(account)
-  local more = most
-  if bucket then more = math.min(more, bucket.rate > 0 and Bucket.available(bucket, NOW) or 0) end
-  if account.budget >= 0 then
-    more = math.min(more, affordable(budget_left(account, lease.month), lease.per_token, more))
+  local limits = limits_of[hold[1]]
+  if limits then
+    if adopt_all(account, limits) then save_account(hold[1], account) end
+    granted = math.min(granted, more(hold, account))
   end
-  granted = math.min(granted, more)
 end
 if granted < math.max(1, least) then return 0 end
 

@@ -2,11 +2,13 @@
 
 sweep()
 for _, renewed in ipairs(sent(3)) do
-  local lease = load_lease(renewed[1])
+  local id, tokens, nanos, counts = unpack(renewed)
+  if not counts then tokens, nanos = 0, 0 end
+  local lease = load_lease(id) or take_up(id, tokens, nanos)
   if lease then
-    lease.seen = { renewed[2], renewed[3], renewed[4] }
-    save_lease(renewed[1], lease)
-    live_on(renewed[1])
+    lease.seen = { tokens, nanos }
+    save_lease(id, lease)
+    live_on(id)
   end
 end
 return 0

@@ -5,16 +5,7 @@ import json
 import pytest
 
 from forebay.core.errors import UpstreamFailed
-from forebay.fleet.model_name import StreamRenamer, renamed
-
-CHUNKS = [
-    {"id": str(number), "model": "theirs", "x": {"model": "theirs"}, "text": 'say "model":"theirs"'}
-    for number in range(3)
-]
-STREAM = (
-    b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in CHUNKS) + b": still here\n\ndata: [DONE]\n\n"
-)
-
+from forebay.serving.model_name import renamed
 
 DEEP = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
@@ -34,14 +25,3 @@ def test_an_answer_without_a_model_stays_as_it_is() -> None:
 def test_garbage_is_the_replica_s_failure(garbage: bytes) -> None:
     with pytest.raises(UpstreamFailed):
         renamed(garbage, "ours")
-
-
-@pytest.mark.parametrize("cut", [1, 2, 7, 64, 10_000])
-def test_a_stream_is_renamed_however_the_network_cuts_it(cut: int) -> None:
-    renamer = StreamRenamer("ours")
-    out = b"".join(renamer.feed(STREAM[at : at + cut]) for at in range(0, len(STREAM), cut))
-    events = out.decode().split("\n\n")
-    assert [json.loads(event.removeprefix("data: ")) for event in events[:3]] == [
-        chunk | {"model": "ours"} for chunk in CHUNKS
-    ]
-    assert events[3:] == ["data: [DONE]", ""]

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from forebay.api import sse
 from forebay.core.errors import UpstreamFailed
 
 _Fields = dict[str, msgspec.Raw]
@@ -23,20 +22,3 @@ def renamed(answer: bytes, alias: str) -> bytes:
     if "model" in fields:
         fields["model"] = msgspec.Raw(msgspec.json.encode(alias))
     return msgspec.json.encode(fields)
-
-
-class StreamRenamer:
-    """The same for the events of one stream, as the network cuts them."""
-
-    def __init__(self, alias: str) -> None:
-        self._alias = alias
-        self._parser = sse.SseParser()
-
-    def feed(self, chunk: bytes) -> bytes:
-        """The whole events that `chunk` completes, renamed. Raises UpstreamFailed."""
-        return b"".join(self._event(event) for event in self._parser.feed(chunk))
-
-    def _event(self, event: sse.SseEvent) -> bytes:
-        if event.is_done:
-            return sse.DONE
-        return sse.event(renamed(event.data, self._alias))
