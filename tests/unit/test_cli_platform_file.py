@@ -69,7 +69,7 @@ def test_a_prompt_s_text_may_be_in_a_file_beside(tmp_path: Path) -> None:
     [
         (
             "tenants: [{id: a}, {id: b, default_class: urgent}]",
-            "tenants[1].default_class: invalid enum value 'urgent'.",
+            "tenants[1].default_class: invalid enum value 'urgent'; give one of: interactive, standard, batch.",
         ),
         (
             "tenants: [{id: a, defualt_class: batch}]",
@@ -87,7 +87,10 @@ def test_a_prompt_s_text_may_be_in_a_file_beside(tmp_path: Path) -> None:
         ("keys: [{tenant: a, name: ''}]", "keys[0].name: is missing."),
         ("keys: [{tenant: a, name: k, id: key-1}]", "keys[0].id: there is no such field"),
         ("keys: [{tenant: a, name: k, hash: x}]", "keys[0].hash: there is no such field"),
-        ("keys: [{tenant: a, name: k, scopes: [usage, god]}]", "keys[0].scopes[1]: invalid enum value 'god'."),
+        (
+            "keys: [{tenant: a, name: k, scopes: [usage, god]}]",
+            "keys[0].scopes[1]: invalid enum value 'god'; give one of: inference, ",
+        ),
         ("keys: [{tenant: a, name: k, tags: {team: 1}}]", "keys[0].tags: expected `str`, got `int`."),
         ("quotas: [{tenant: a, alias: m, key: k}]", "quotas[0]: give `alias` or `key`, not both."),
         ("quotas: [{tenant: a, token_burst: 5}]", "quotas[0]: `token_burst` without `tokens_per_minute`"),

@@ -123,6 +123,18 @@ def test_prune_deletes_what_is_not_declared(cli: Cli, file: Path) -> None:
     assert len(cli("price", "list", "--json").json["data"]) == 1
 
 
+def test_a_tenant_that_was_pruned_does_not_come_back(cli: Cli, file: Path) -> None:
+    file.write_text("tenants: [{id: beta}, {id: gamma}]\n")
+    assert cli("apply", "-f", str(file), "--yes").code == 0
+    file.write_text("tenants: [{id: beta}]\n")
+    assert cli("apply", "-f", str(file), "--yes", "--prune").code == 0
+    file.write_text("tenants: [{id: beta}, {id: gamma}]\n")
+    ran = cli("apply", "-f", str(file), "--yes")
+    assert ran.code == 1
+    assert "There was a tenant gamma before" in ran.err
+    assert "choose another id" in ran.err
+
+
 def test_it_stops_at_the_first_failure_and_goes_on_once_that_is_mended(cli: Cli, file: Path) -> None:
     change(file, ("alias: team/coder", "alias: team/codr"))
     ran = cli("apply", "-f", str(file), "--yes")
