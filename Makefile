@@ -1,4 +1,4 @@
-# Targets: run, test, test-clients, check, bench, setup, lock, docs. Needs Python 3.11, 3.12 or 3.13 with pip, and nothing else.
+# Targets: run, test, test-chaos, test-clients, check, bench, setup, lock, docs. Needs Python 3.11, 3.12 or 3.13 with pip, and nothing else.
 
 UV_VERSION := 0.13.9
 BIN := .venv/bin
@@ -15,11 +15,12 @@ FIND_PYTHON = for python in python3.11 python3.12 python3.13 python3; do \
 PYTHON ?= $(shell $(FIND_PYTHON))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-clients check bench setup lock docs
+.PHONY: help run test test-chaos test-clients check bench setup lock docs
 
 help:
 	@echo "make run     start Forebay: the gateway and its models (ARGS='--port 9000' passes options on)"
 	@echo "make test    run the tests (ARGS='tests/unit -k catalog' passes options on)"
+	@echo "make test-chaos   run the tests that kill processes, stop databases and fill disks for minutes"
 	@echo "make test-clients   run other people's programs against Forebay, in an environment of their own (.venv-clients)"
 	@echo "make check   lint, format, types, import ladder"
 	@echo "make bench   measure the engine beside its peers"
@@ -31,6 +32,9 @@ run: $(BIN)/.run-installed
 
 test: $(BIN)/.dev-installed
 	$(BIN)/python -m pytest $(ARGS)
+
+test-chaos: $(BIN)/.dev-installed
+	$(BIN)/python -m pytest -m chaos $(ARGS)
 
 # The server is started from .venv; the programs have an environment of their own.
 test-clients: $(BIN)/.run-installed $(CLIENTS_BIN)/.installed

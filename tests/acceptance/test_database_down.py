@@ -20,6 +20,8 @@ from tests.acceptance.operated import Operated, chat, operated, write_configurat
 from tests.acceptance.processes import run_forebay, until
 from tests.support.servers.postgres import PostgresServer, postgres_server
 
+pytestmark = pytest.mark.chaos
+
 CALLERS = 4
 REFRESH_LIMIT_S = 30.0
 """Within so long a change is in force."""

@@ -19,6 +19,8 @@ from tests.acceptance.operated import BRIEF_TOKENS, OPERATOR_KEY, chat
 from tests.acceptance.processes import ForebayProcess, forebay, until
 from tests.acceptance.small_disk import small_disk
 
+pytestmark = pytest.mark.chaos
+
 CALLERS = 4
 FULL_FOR_S = 12.0
 """Longer than it takes until segments are sealed and shipped, and everything that fails is tried again."""

@@ -31,6 +31,8 @@ from tests.acceptance.ledger_clients import PATIENCE_S, Asked, Clients, ask, str
 from tests.acceptance.ledger_cluster import ENGINES, GATEWAYS, LEASE_TTL_S, Cluster, cluster
 from tests.acceptance.processes import until
 
+pytestmark = pytest.mark.chaos
+
 CLIENTS = 8
 SETTLE_LIMIT_S = 30.0
 SLOW_BUCKET = {"tokens_per_minute": 2, "token_burst": 50_000_000}

@@ -192,7 +192,8 @@ def test_what_is_printed_can_be_pasted(tmp_path: Path) -> None:
         command = [sys.executable, "-c", code]
         assert subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60).stdout.strip()
         (model,) = client_of(process).models.list()
-        assert (model.id, model.model_extra) == ("it's mine", {"max_model_len": 8192, "root": None, "parent": None})
+        told = {"max_model_len": 8192, "version": "model", "precision": "f32", "limits": {}}
+        assert (model.id, model.model_extra) == ("it's mine", {**told, "root": None, "parent": None})
 
 
 def test_an_engine_alone_says_how_to_call_it(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_a_stream_is_extended_while_the_quota_lasts_and_then_stopped(service: Op
     assert not chunks[-1].choices
     came = burst + per_minute / 60 * lasted_s
     # A stop is decided some tokens ahead, and a few more may come until the engine has stopped.
-    assert burst - 40 <= usage.total_tokens <= came + 16
+    assert burst - 40 <= usage.total_tokens <= came + 24
     words = sum(choice.delta.content is not None for chunk in chunks for choice in chunk.choices)
     assert words <= usage.completion_tokens
     (row,) = service.usage(client.api_key, "status")
@@ -258,7 +258,7 @@ def test_a_stream_is_extended_while_the_quota_lasts_and_then_stopped(service: Op
     assert row["requests"] == 1
     assert (row["prompt_tokens"], row["output_tokens"]) == (PROMPT_TOKENS, usage.completion_tokens)
     error = refused(lambda: client.chat.completions.create(**chat(max_tokens=200)))
-    assert limits_told(error.response.headers, "tokens")[1] <= came - usage.total_tokens + 10
+    assert limits_told(error.response.headers, "tokens")[1] <= max(came - usage.total_tokens, 0) + 10
 
     # Without having asked for its usage it gets none, and ends alike.
     other = service.customer(tokens_per_minute=per_minute, token_burst=burst)
