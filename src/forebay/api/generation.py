@@ -8,6 +8,9 @@ import msgspec
 from forebay.api.decoding import FieldError, bounded
 from forebay.api.structured import ResponseFormat, StructuredOutputs
 
+PUBLIC_PREFIX_HEADER = "X-Forebay-Public-Prefix-Tokens"
+"""How many of the prompt's leading tokens are a registered platform prompt. For gateways; a client cannot say it."""
+
 MAX_STOP_STRINGS = 16
 MAX_CHOICES = 128
 MAX_LOGPROBS = 20

@@ -5,14 +5,11 @@ from dataclasses import replace
 
 from litestar.datastructures import Headers
 
-from forebay.api.generation import GenerationFields, ServiceTier
+from forebay.api.generation import PUBLIC_PREFIX_HEADER, GenerationFields, ServiceTier
 from forebay.core.errors import InvalidRequest
 from forebay.engine.request import GenerationRequest, PriorityClass, SamplingParams
 from forebay.replica.settings import ReplicaSettings
 from forebay.replica.vocabulary import Vocabulary
-
-PUBLIC_PREFIX_HEADER = "X-Forebay-Public-Prefix-Tokens"
-"""How many of the prompt's leading tokens are a registered platform prompt. For gateways; a client cannot say it."""
 
 GREEDY_BELOW = 1e-5
 LEAST_TEMPERATURE = 0.01

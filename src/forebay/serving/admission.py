@@ -120,10 +120,7 @@ class Admission:
             output=output,
             terms=terms,
             ask=ask,
-            # Nobody asked for what an endpoint's own default is, so a cap below it is no reason to refuse.
-            cap=cap
-            if output.max_tokens is None and (output.unasked is None or cap is None or cap < output.unasked)
-            else None,
+            cap=_cap_on(output, cap),
             output_room=room,
             window=window,
         )
@@ -196,6 +193,13 @@ class Admission:
 def _of_answers(request: InferenceRequest) -> str:
     """Whose answers are alike in length: one tenant's say nothing of another's."""
     return f"{request.principal.tenant_id}/{request.alias}"
+
+
+def _cap_on(output: OutputAsk, cap: int | None) -> int | None:
+    """Where it cuts what nobody asked for: an endpoint's own default, below that, or what is left open."""
+    if output.max_tokens is not None or cap is None:
+        return None
+    return cap if output.unasked is None or cap < output.unasked else None
 
 
 def _room(window: int | None, prompt: PromptCount) -> int | None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Protocol
 
+from forebay.api.generation import PUBLIC_PREFIX_HEADER
 from forebay.catalog.catalog import Catalog
 from forebay.core.errors import CapacityUnavailable, ForebayError, UpstreamFailed
 from forebay.fleet.pool import Pool
@@ -19,7 +20,6 @@ from forebay.serving.request import InferenceRequest, outbound_body
 from forebay.serving.settler import CLIENT_LEFT_STATUS, Settler
 
 REQUEST_ID_HEADER = "X-Request-Id"
-PUBLIC_PREFIX_HEADER = "X-Forebay-Public-Prefix-Tokens"
 
 
 class Replicas(Protocol):
@@ -103,12 +103,15 @@ class InferenceService:
     async def _open(self, run: MeteredRun, admitted: Admitted, pool: Pool, held: AsyncExitStack) -> Answer:
         """Try the replicas until one takes the request; one that could not be reached has not seen it."""
         request, public = run.request, admitted.admissible.prompt.public_prefix_tokens
-        headers = {REQUEST_ID_HEADER: request.id, **({PUBLIC_PREFIX_HEADER: str(public)} if public else {})}
         tried: frozenset[str] = frozenset()
         while True:
             async with AsyncExitStack() as attempt:
                 lease = attempt.enter_context(pool.lease(tried))
                 body = outbound_body(request, lease.endpoint, output_cap=admitted.output_cap)
+                headers = {REQUEST_ID_HEADER: request.id}
+                if public and lease.endpoint.tells_usage:
+                    # Our own engine alone knows what that is.
+                    headers[PUBLIC_PREFIX_HEADER] = str(public)
                 run.dispatched(lease)
                 call = self._replicas.post(
                     pool.name, lease.endpoint, request.route, body, stream=request.stream, headers=headers
